@@ -1,0 +1,1 @@
+"""What measures speed, memory and quality: `python -m benchmarks.NAME`."""

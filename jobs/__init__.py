@@ -1,0 +1,1 @@
+"""Jobs for `ray job submit -- python -m jobs.NAME`: arguments in, one summary out."""

@@ -1,0 +1,1 @@
+"""HITS -> ANSWER: assembly, generation, checked citations, and THE query path."""

@@ -1,0 +1,1 @@
+"""DOCUMENT -> CHUNK: spans of the text that are searched."""

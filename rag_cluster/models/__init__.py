@@ -1,0 +1,1 @@
+"""The ports to models, what is behind them, and their deterministic fakes."""

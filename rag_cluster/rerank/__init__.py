@@ -1,0 +1,1 @@
+"""HITS -> HITS: candidates in a better order."""

@@ -1,0 +1,1 @@
+"""QUERY -> HITS: pure functions that fuse, route, collapse and expand ranked lists."""

@@ -1,0 +1,1 @@
+"""Ray Serve deployments over the query path."""
