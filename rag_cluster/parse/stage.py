@@ -1,0 +1,68 @@
+"""The parse stage: FILE -> DOCUMENT, each file in a child process with limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rag_cluster.config import Config, Parse
+from rag_cluster.parse.isolate import Isolated
+from rag_cluster.parse.parsed import ParseError
+from rag_cluster.parse.rows import failed_row
+from rag_cluster.schema import DOCUMENT, FILE, rows_to_table
+
+
+class Parser:
+    """Parses files; keeps one child process for all of them and starts it anew when it fails.
+
+    What is wrong with one file is a row with status "failed"; the other files are not touched.
+    """
+
+    takes = FILE
+    gives = DOCUMENT
+
+    def __init__(self, config: Config) -> None:
+        self._config = config.parse
+        self._child = Isolated(config.parse.timeout_s, config.parse.memory_mb)
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """DOCUMENT rows of the FILE rows, in their order."""
+        rows: list[dict[str, Any]] = []
+        for file in table.select(["uri", "part_start", "part_end"]).to_pylist():
+            rows.extend(self._rows(file["uri"], file["part_start"], file["part_end"]))
+        return rows_to_table(rows, DOCUMENT)
+
+    def close(self) -> None:
+        """End the child process; the next call starts another."""
+        self._child.close()
+
+    def _rows(self, uri: str, start: int | None, end: int | None) -> list[dict[str, Any]]:
+        try:
+            return self._child.call(parse_source, uri, start, end, self._config)
+        except ParseError as error:
+            # The parts of a file fail one by one, so each has its own uri.
+            name = uri if start is None else f"{uri}#part-{start}"
+            return [failed_row(name, error.reason, error.detail)]
+
+
+def parse_source(
+    uri: str, start: int | None, end: int | None, config: Parse
+) -> list[dict[str, Any]]:
+    """The rows of a file, or of its part [start, end). Runs in the child process.
+
+    Raises ParseError("cannot be read") where the file is gone or may not be read.
+    """
+    from rag_cluster.parse.formats import parse_file
+    from rag_cluster.parse.sources import path_of
+
+    path = path_of(uri)
+    try:
+        if start is None or end is None:
+            return parse_file(Path(path).read_bytes(), uri, config)
+        from rag_cluster.parse.records import parse_part
+
+        return parse_part(path, uri, start, end, config)
+    except OSError as error:
+        raise ParseError("cannot be read", error.strerror or str(error)) from None
