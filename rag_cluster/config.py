@@ -264,15 +264,21 @@ class Config(Section):
     )
 
 
-def load(path: str | Path | None = None, settings: Sequence[str] = ()) -> Config:
+def load(
+    path: str | Path | None = None,
+    settings: Sequence[str] = (),
+    base: Mapping[str, Any] | None = None,
+) -> Config:
     """The configuration of a YAML file, with settings `key.path=VALUE` (YAML values) over it.
 
-    Raises ConfigError that names the key, what is wrong with it and the nearest known key.
+    `base` is a tree that both stand over, such as the one that a collection was made with; without
+    it that is the defaults. Raises ConfigError that names the key, what is wrong with it and the
+    nearest known key.
     """
     tree = _read(Path(path)) if path is not None else {}
     for setting in settings:
         _assign(tree, setting)
-    return build(tree)
+    return build(_merged(base, tree) if base is not None else tree)
 
 
 def build(tree: Mapping[str, Any]) -> Config:
@@ -311,6 +317,16 @@ def _render(section: Section, depth: int) -> list[str]:
             )
             lines.append(f"{pad}{name}: {text.removesuffix('...' + chr(10)).strip()}")
     return lines
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for name, value in over.items():
+        below = result.get(name)
+        # `metadata.fields` is a value of its own: naming some fields must not keep others.
+        both = isinstance(below, Mapping) and isinstance(value, Mapping) and name != "fields"
+        result[name] = _merged(below, value) if both else value  # type: ignore[arg-type]
+    return result
 
 
 def _read(path: Path) -> dict[str, Any]:
