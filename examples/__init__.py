@@ -1,0 +1,1 @@
+"""A small corpus of the project's own, with questions, and the demonstration."""
