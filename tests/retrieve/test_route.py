@@ -1,0 +1,50 @@
+import pytest
+
+from rag_cluster.retrieve.route import kind_of_query, route
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ('who said "to be or not to be" first', "quoted"),
+        ("wer sagte “Sein oder Nichtsein”", "quoted"),
+        ("what does max_failed_fraction do", "code"),
+        ("where is the DiffExecutor struct defined", "code"),
+        ("how is getText used", "code"),
+        ("meaning of std::mem in the allocator", "code"),
+        ("call to parse(x) fails at once", "code"),
+        ("what does --dry-run change in a release", "code"),
+        ("requirements of ISO-9001 for suppliers", "code"),
+        ("fields of config.yaml for the server", "code"),
+        ("quick ratio", "short"),
+        ("3M revenue 2018", "short"),
+        ("净利润", "short"),
+        ("Did wages increase in 2023?", "plain"),
+        ("What's the company's policy on returns?", "plain"),
+        ("The well-known state-of-the-art U.S. policy on trade", "plain"),
+        ("四半期の売上高はいくらでしたか教えて", "plain"),
+        (
+            "Which of the segments has dragged down the overall growth of sales in the last year",
+            "long",
+        ),
+    ],
+)
+def test_kind_of_query(query, kind):
+    assert kind_of_query(query) == kind
+
+
+def test_weights_follow_the_kind_and_sum_to_one():
+    plain = route("Did wages increase in 2023?", alpha=0.5)
+    assert plain == {"dense": 0.5, "bm25": 0.5}
+    for query in ('the words "to be or not"', "snake_case names", "quick ratio"):
+        assert route(query, alpha=0.5)["dense"] < 0.5
+    long = route(" ".join(["word"] * 20), alpha=0.5)
+    assert long["dense"] > 0.5
+    for query in ("quick ratio", " ".join(["word"] * 20)):
+        assert sum(route(query, alpha=0.3).values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_weights_stay_between_zero_and_one(alpha):
+    for query in ('"quoted words"', "short", " ".join(["word"] * 20)):
+        assert all(0 <= weight <= 1 for weight in route(query, alpha).values())
