@@ -39,6 +39,8 @@ def clean(text: str) -> str:
     exponents. Tabs stay, since they keep the cells of a row apart.
     """
     text = _NEWLINES.sub("\n", text)
+    if text.isascii():
+        return _CONTROLS.sub("", text)
     text = _join_surrogates(text)
     text = _repair_mojibake(text)
     text = _SOFT_HYPHEN.sub("", _CONTROLS.sub("", text))

@@ -46,6 +46,9 @@ def parse_file(data: bytes, uri: str, config: Parse) -> list[Row]:
             return records.parse_parquet(data, uri, config)
         return [_document(_parse(data, sniffed, config), data, uri, sniffed)]
     except ParseError as error:
+        if error.reason == "empty":
+            columns = {"media_type": sniffed.media_type, "detail": error.detail}
+            return [make_row(uri, data, status="empty", error="no text", **columns)]
         return [failed_row(uri, error.reason, error.detail, data, sniffed.media_type)]
     except MemoryError:
         raise
