@@ -31,7 +31,7 @@ _MOST_CACHED = 500_000
 
 
 class Tokenizer(Protocol):
-    """Where a text's tokens are. `special_tokens`: how many the encoder adds to each text."""
+    """Where the tokens of a text are."""
 
     @property
     def special_tokens(self) -> int:
@@ -77,28 +77,33 @@ class FileTokenizer:
         """For each text its tokens, without special ones."""
         if self._words is None:
             return [len(self._encode(text)) for text in texts]
-        return [sum(len(self._word(run)) for run in _BERT_RUN.findall(text)) for text in texts]
+        known, learn = self._words.get, self._learn
+        return [
+            sum([len(known(run) or learn(run)) for run in _BERT_RUN.findall(text)])
+            for text in texts
+        ]
 
     def spans(self, text: str) -> Spans:
         """For each token (start, end) in code points; starts never decrease."""
         if self._words is None:
             return _in_order(self._encode(text))
+        known, learn = self._words.get, self._learn
         spans: Spans = []
+        add = spans.append
         for match in _BERT_RUN.finditer(text):
-            at = match.start()
-            spans.extend([(at + start, at + end) for start, end in self._word(match.group())])
+            run, at = match.group(), match.start()
+            for start, end in known(run) or learn(run):
+                add((at + start, at + end))
         return spans
 
-    def _word(self, run: str) -> Spans:
+    def _learn(self, run: str) -> Spans:
         assert self._words is not None
-        known = self._words.get(run)
-        if known is None:
-            known = _in_order(self._encode(run))
-            if len(run) <= _LONGEST_CACHED:
-                if len(self._words) >= _MOST_CACHED:
-                    self._words.clear()
-                self._words[run] = known
-        return known
+        spans = _in_order(self._encode(run))
+        if len(run) <= _LONGEST_CACHED:
+            if len(self._words) >= _MOST_CACHED:
+                self._words.clear()
+            self._words[run] = spans
+        return spans
 
     def _encode(self, text: str) -> Spans:
         spans: Spans = self._tokenizer.encode(text, add_special_tokens=False).offsets

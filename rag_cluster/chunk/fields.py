@@ -1,0 +1,72 @@
+"""Declared metadata fields: from a document's JSON to typed columns."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+
+Value = str | int | float | bool | date | None
+
+
+def read_fields(metadata: str | None, fields: Mapping[str, str]) -> dict[str, Value]:
+    """The declared fields of a document's metadata; null where absent or of another type."""
+    known = _parse(metadata)
+    return {name: _cast(known.get(name), kind) for name, kind in fields.items()}
+
+
+def count_unfit(documents: pa.Table, fields: Mapping[str, str]) -> dict[str, int]:
+    """For each declared field, in how many documents its value is there but not of its type."""
+    unfit: Counter[str] = Counter()
+    for metadata in documents.column("metadata").to_pylist() if fields else []:
+        known = _parse(metadata)
+        for name, kind in fields.items():
+            if known.get(name) is not None and _cast(known[name], kind) is None:
+                unfit[name] += 1
+    return dict(unfit)
+
+
+def _parse(metadata: str | None) -> dict[str, Any]:
+    known = json.loads(metadata) if metadata else {}
+    return known if isinstance(known, dict) else {}
+
+
+def _cast(value: Any, kind: str) -> Value:
+    """The value in the field's type, where nothing is lost by it; else None."""
+    if value is None or isinstance(value, dict | list):
+        return None
+    try:
+        match kind:
+            case "int":
+                return _integer(value)
+            case "float":
+                return None if isinstance(value, bool) else float(value)
+            case "bool":
+                return _boolean(value)
+            case "date":
+                return _date(value)
+            case _:
+                return value if isinstance(value, str) else json.dumps(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        return None
+    number = int(value)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _boolean(value: Any) -> bool | None:
+    known = {"true": True, "false": False, "1": True, "0": False}
+    return known.get(str(value).strip().lower())
+
+
+def _date(value: Any) -> date | None:
+    """A day of ISO 8601: 2023-05-01, with or without a time behind it."""
+    return datetime.fromisoformat(value.strip()).date() if isinstance(value, str) else None

@@ -1,0 +1,34 @@
+"""Whether what is indexed of a chunk fits into the encoder's window."""
+
+from __future__ import annotations
+
+from rag_cluster.config import Config
+from rag_cluster.errors import ConfigError
+from rag_cluster.models.tokenizer import load_tokenizer
+
+
+def check_window(config: Config, max_tokens: int) -> None:
+    """Raises ConfigError if a full chunk with its context exceeds the encoder's window.
+
+    `max_tokens`: what the encoder reads of a text, special tokens included. A repeated table header
+    needs no place of its own: it counts within `chunk.size`.
+    """
+    tokenizer = load_tokenizer(config.embed.model, config.embed.revision)
+    special = tokenizer.special_tokens
+    prefix = tokenizer.count([config.embed.passage_prefix])[0]
+    context = config.enrich.max_tokens if config.enrich.kind == "heading" else 0
+    needed = config.chunk.size + context + prefix + special
+    if needed <= max_tokens:
+        return
+    most = max_tokens - context - prefix - special
+    advice = (
+        f"set chunk.size to at most {most}"
+        if most > config.chunk.overlap and most >= 8
+        else "make chunk.size, enrich.max_tokens or embed.passage_prefix smaller"
+    )
+    raise ConfigError(
+        f"the encoder {config.embed.model!r} reads {max_tokens} tokens of a text, but chunk.size "
+        f"({config.chunk.size}) + enrich.max_tokens ({context}) + embed.passage_prefix ({prefix}) "
+        f"+ special tokens ({special}) are {needed}, so the ends of chunks would not be searched: "
+        f"{advice}, or take an encoder with a larger window"
+    )
