@@ -33,7 +33,7 @@ class Block:
 
 
 def assemble(blocks: Iterable[Block]) -> tuple[str, list[Heading], list[Span]]:
-    """The text of the blocks as Markdown, its headings and its tables; empty blocks are left out."""
+    """The blocks' Markdown text, its headings and its tables; empty blocks are left out."""
     text = ""
     pieces: list[str] = []
     length = 0

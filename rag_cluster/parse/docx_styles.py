@@ -14,13 +14,15 @@ from rag_cluster.parse.docx_words import W
 # (Word itself stores the English name; others store what their user sees.)
 _HEADING = re.compile(
     r"^(?:heading|überschrift|titre|título|titolo|kop|rubrik|overskrift|otsikko|nagłówek|nadpis|"
-    r"заголовок|标题|標題|見出し|제목|cabeçalho|encabezado|başlık)\s*(\d)$",
+    r"заголовок|标题|標題|見出し|제목|cabeçalho|encabezado|başlık)\s*(\d)$",  # noqa: RUF001
     re.IGNORECASE,
 )
 _TITLE = re.compile(r"^(?:title|titel|titre|título|titolo|标题|表題|제목|название)$", re.IGNORECASE)
 _BULLETS = re.compile(r"^(?:list bullet|aufzählungszeichen|liste à puces)\s*(\d?)$", re.IGNORECASE)
 _NUMBERS = re.compile(r"^(?:list number|listennummer|liste à numéros)\s*(\d?)$", re.IGNORECASE)
-_CODE = re.compile(r"^(?:html preformatted|source ?code|code|preformatted text|verbatim)", re.I)  # noqa: FURB167
+_CODE = re.compile(
+    r"^(?:html preformatted|source ?code|code|preformatted text|verbatim)", re.IGNORECASE
+)
 _BODY_LEVEL = 9
 _MOST_STYLES = 30
 

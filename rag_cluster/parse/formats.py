@@ -7,7 +7,9 @@ first file of its kind comes.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable
+from pathlib import PurePath
 
 from rag_cluster.config import Parse
 from rag_cluster.parse.clean import one_line, scrub
@@ -53,7 +55,9 @@ def parse_file(data: bytes, uri: str, config: Parse) -> list[Row]:
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a library raises is this file's failure
-        detail = f"{type(error).__name__}: {error}"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{PurePath(place.filename).name}:{place.lineno}"
+        detail = f"{type(error).__name__}: {error} ({where})"
         reason = "out of memory" if _OUT_OF_MEMORY.search(detail) else "parser error"
         return [failed_row(uri, reason, detail, data, sniffed.media_type)]
 

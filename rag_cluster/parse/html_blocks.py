@@ -35,7 +35,7 @@ _WIDEST_SPAN = 50
 
 
 def blocks_of(root: Any, *, around: bool = True) -> Iterator[Block]:
-    """The blocks under an lxml element. `around=False` leaves out navigation, footers and asides."""
+    """The blocks under an lxml element; `around=False` leaves out navigation, footers, asides."""
     yield from _walk(root, -1, "-", around)
 
 

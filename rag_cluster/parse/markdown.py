@@ -94,7 +94,7 @@ def plain(source: str) -> str:
 
 @functools.cache
 def _reader() -> MarkdownIt:
-    """Blocks only: the words in a line are read for headings alone, which saves most of the time."""
+    """Blocks only: the words in a line are read for headings alone, which saves most time."""
     reader = MarkdownIt("commonmark").enable("table")
     dollarmath_plugin(reader, allow_blank_lines=False)
     amsmath_plugin(reader)
