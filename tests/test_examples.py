@@ -38,6 +38,8 @@ def text_of(document: str, page: int | None) -> str:
     path = CORPUS / document
     if page is not None:
         return plain(pymupdf.open(path)[page - 1].get_text())
+    if path.suffix == ".pdf":
+        return plain(" ".join(p.get_text() for p in pymupdf.open(path)))
     if path.suffix == ".docx":
         written = docx.Document(str(path))
         cells = [cell.text for table in written.tables for row in table.rows for cell in row.cells]
@@ -96,6 +98,11 @@ def test_no_other_page_of_the_document_holds_the_answer_alone(questions):
             holding = {n for n, text in enumerate(pages, 1) if question["answer"] in text}
             if len(question["answer"]) > 14:
                 assert {(document, n) for n in holding} <= named, question["_id"]
+
+
+def test_a_question_is_judged_by_page_or_by_document(questions):
+    for question in questions:
+        assert len({"page" in source for source in question["sources"]}) == 1, question["_id"]
 
 
 def test_qrels_say_the_same_as_the_questions(questions):
