@@ -1,0 +1,178 @@
+"""Citations that were checked against the passages given to the generator.
+
+Every sentence of an answer is looked at. A marker that no source has is removed and reported. A
+sentence that no marker supports gets the marker of the source that does; where none does, the
+sentence stays (the reader decides) and is reported as unsupported. Each citation quotes the
+sentence or table row of its passage that says most of what the answer's sentence says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rag_cluster.answer.extract import NOTHING_FOUND
+from rag_cluster.answer.sentences import split_units
+from rag_cluster.answer.sources import Source
+from rag_cluster.answer.words import content_words, numbers
+
+PageOf = Callable[[str, int], int | None]
+
+# Share of a sentence's content words that a passage must hold to support it.
+MIN_SUPPORT = 0.6
+
+_NUMBERS = r"\d{1,4}(?:\s*[,;]\s*\d{1,4})*"
+_MARKERS = re.compile(rf"[ \t]*(?:\[\s*({_NUMBERS})\s*\](?!\()|\u3010\s*({_NUMBERS})\s*\u3011)")
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """`quote` is verbatim text of the chunk's source; `page` is where it stands, from 1."""
+
+    marker: int
+    chunk_id: str
+    doc_id: str
+    uri: str
+    page: int | None
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAnswer:
+    """The answer as it is shown. Markers stand as [1] or [1][2] at the ends of sentences."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    removed_markers: tuple[int, ...]
+    unsupported_sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    start: int
+    end: int
+    text: str
+    markers: tuple[int, ...]
+
+
+def check_citations(
+    answer: str, sources: Sequence[Source], page_of: PageOf | None = None
+) -> CheckedAnswer:
+    """Check, complete and number the citations of an answer.
+
+    Markers are [1], [1, 2], [1][2] and their full-width form. `page_of(doc_id, offset)` gives the
+    page of an offset of the document's text; without it a quote is on the first page of its chunk.
+    The sentence NOTHING_FOUND carries no citations.
+    """
+    by_marker = {source.marker: source for source in sources}
+    clean, found = _take_out_markers(answer)
+    if _is_refusal(clean):
+        unknown = [marker for marker, _ in found if marker not in by_marker]
+        return CheckedAnswer(NOTHING_FOUND, (), _once(unknown), ())
+    text, position = "", 0
+    citations: list[Citation] = []
+    unsupported: list[str] = []
+    for sentence in _assign(clean, found):
+        kept = [marker for marker in sentence.markers if marker in by_marker]
+        supported = any(supports(by_marker[marker], sentence.text) for marker in kept)
+        if not supported:
+            best = _best_source(sentence.text, sources)
+            if best is None:
+                unsupported.append(sentence.text)
+            elif best.marker not in kept:
+                kept.append(best.marker)
+        text += clean[position : sentence.end]
+        text += (" " if kept else "") + "".join(f"[{marker}]" for marker in kept)
+        position = sentence.end
+        citations.extend(_cite(by_marker[marker], sentence.text, page_of) for marker in kept)
+    removed = [marker for marker, _ in found if marker not in by_marker]
+    return CheckedAnswer(
+        text=(text + clean[position:]).strip(),
+        citations=tuple(dict.fromkeys(citations)),
+        removed_markers=_once(removed),
+        unsupported_sentences=tuple(unsupported),
+    )
+
+
+def support(source: Source, sentence: str) -> float:
+    """The share of the sentence's content words that stand in the source, in [0, 1]."""
+    asked = content_words(sentence)
+    held = content_words(_whole(source))
+    return len(asked & held) / len(asked) if asked else 0.0
+
+
+def supports(source: Source, sentence: str) -> bool:
+    """Whether the source holds 60 % of the sentence's content words and all of its numbers."""
+    return support(source, sentence) >= MIN_SUPPORT and numbers(sentence) <= numbers(_whole(source))
+
+
+def best_quote(source: Source, sentence: str) -> tuple[int, int]:
+    """The span of the source's sentence or row that is most like the answer's sentence.
+
+    Likeness is 2 |shared content words| / (|one| + |other|) (Dice, 1945); the first of equals.
+    """
+    asked = content_words(sentence)
+    best, best_span = -1.0, (0, len(source.text))
+    for unit in split_units(source.text):
+        if unit.kind == "rule":
+            continue
+        held = content_words(source.text[unit.start : unit.end])
+        likeness = 2 * len(asked & held) / ((len(asked) + len(held)) or 1)
+        if likeness > best:
+            best, best_span = likeness, (unit.start, unit.end)
+    return best_span
+
+
+def _whole(source: Source) -> str:
+    return f"{source.title} {source.section} {source.header} {source.text}"
+
+
+def _best_source(sentence: str, sources: Sequence[Source]) -> Source | None:
+    enough = [source for source in sources if supports(source, sentence)]
+    return max(enough, key=lambda s: (support(s, sentence), -s.strength), default=None)
+
+
+def _cite(source: Source, sentence: str, page_of: PageOf | None) -> Citation:
+    start, end = best_quote(source, sentence)
+    part = source.part_at(start, end)
+    page = page_of(source.doc_id, source.start + start) if page_of else None
+    if page is None and part.pages:
+        page = part.pages[0]
+    return Citation(
+        source.marker, part.chunk_id, source.doc_id, source.uri, page, source.text[start:end]
+    )
+
+
+def _take_out_markers(answer: str) -> tuple[str, list[tuple[int, int]]]:
+    """The answer without markers, and each marker with the place where it stood in that."""
+    clean, position = "", 0
+    found: list[tuple[int, int]] = []
+    for match in _MARKERS.finditer(answer):
+        clean += answer[position : match.start()]
+        position = match.end()
+        listed = match.group(1) or match.group(2)
+        found.extend((int(number), len(clean)) for number in re.findall(r"\d+", listed))
+    return clean + answer[position:], found
+
+
+def _assign(clean: str, found: Sequence[tuple[int, int]]) -> list[_Sentence]:
+    """The sentences with the markers in them or after them; a marker in front goes to the first."""
+    units = [unit for unit in split_units(clean) if unit.kind not in ("rule", "heading")]
+    owned: list[list[int]] = [[] for _ in units]
+    for marker, place in found:
+        before = [i for i, unit in enumerate(units) if unit.start < place]
+        if units:
+            owned[before[-1] if before else 0].append(marker)
+    return [
+        _Sentence(unit.start, unit.end, clean[unit.start : unit.end], _once(markers))
+        for unit, markers in zip(units, owned, strict=True)
+    ]
+
+
+def _is_refusal(clean: str) -> bool:
+    return clean.strip(" .\n\t\"'").casefold() == NOTHING_FOUND.strip(".").casefold()
+
+
+def _once(markers: Sequence[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(markers))
