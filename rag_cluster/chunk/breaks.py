@@ -20,7 +20,8 @@ _WORD = re.compile(r"(?<=\s)\S")
 class Breaks:
     """Positions at which a chunk may end and the next begin; each level holds those before it.
 
-    Each list is sorted. No position lies inside a formula, nor inside fenced code that is kept.
+    Each list is sorted. No break stands at white space, none inside a formula, and none inside
+    fenced code that is kept.
     """
 
     paragraphs: list[int]
@@ -38,8 +39,8 @@ def find_breaks(
     `fences` are code, in which every line is one; `whole` is what must not be cut.
     """
     paragraphs = {match.end() for match in _BLANK_LINES.finditer(text)}
-    paragraphs.update(edges)
-    paragraphs.update(position for span in fences for position in span)
+    marks = [*edges, *(position for span in fences for position in span)]
+    paragraphs.update(_next_character(text, position) for position in marks)
     lines = paragraphs | set(_line_breaks(text, fences))
     sentences = lines | set(_sentence_breaks(text, sorted(paragraphs)))
     words = sentences | {match.start() for match in _WORD.finditer(text)}
@@ -56,6 +57,12 @@ def _line_breaks(text: str, fences: list[Span]) -> Iterable[int]:
     prose = [p for p in wrapped if p < len(text) and not text[p].islower()]
     code = [p for start, end in fences for p in _positions(text, start, end)]
     return [*prose, *code]
+
+
+def _next_character(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
 
 
 def _positions(text: str, start: int, end: int) -> list[int]:
