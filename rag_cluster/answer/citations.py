@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from rag_cluster.answer.extract import NOTHING_FOUND
 from rag_cluster.answer.sentences import split_units
 from rag_cluster.answer.sources import Source
+from rag_cluster.answer.tables import read_row
 from rag_cluster.answer.words import content_words, numbers
 
 PageOf = Callable[[str, int], int | None]
@@ -24,6 +25,7 @@ MIN_SUPPORT = 0.6
 
 _NUMBERS = r"\d{1,4}(?:\s*[,;]\s*\d{1,4})*"
 _MARKERS = re.compile(rf"[ \t]*(?:\[\s*({_NUMBERS})\s*\](?!\()|\u3010\s*({_NUMBERS})\s*\u3011)")
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +112,19 @@ def supports(source: Source, sentence: str) -> bool:
 def best_quote(source: Source, sentence: str) -> tuple[int, int]:
     """The span of the source's sentence or row that is most like the answer's sentence.
 
-    Likeness is 2 |shared content words| / (|one| + |other|) (Dice, 1945); the first of equals.
+    Likeness is 2 |shared content words| / (|one| + |other|) (Dice, 1945); the first of equals. A
+    row counts with its header cells; a header row is no quote.
     """
     asked = content_words(sentence)
     best, best_span = -1.0, (0, len(source.text))
-    for unit in split_units(source.text):
-        if unit.kind == "rule":
+    units = split_units(source.text)
+    for number, unit in enumerate(units):
+        said = source.text[unit.start : unit.end]
+        if unit.kind == "row":
+            said = read_row(source.text, units, number, source.header)
+        if unit.kind == "rule" or not said:
             continue
-        held = content_words(source.text[unit.start : unit.end])
+        held = content_words(said)
         likeness = 2 * len(asked & held) / ((len(asked) + len(held)) or 1)
         if likeness > best:
             best, best_span = likeness, (unit.start, unit.end)
@@ -145,10 +152,16 @@ def _cite(source: Source, sentence: str, page_of: PageOf | None) -> Citation:
 
 
 def _take_out_markers(answer: str) -> tuple[str, list[tuple[int, int]]]:
-    """The answer without markers, and each marker with the place where it stood in that."""
+    """The answer without markers, and each marker with the place where it stood in that.
+
+    "[1]" within code is an index.
+    """
+    code = [match.span() for match in _CODE.finditer(answer)]
     clean, position = "", 0
     found: list[tuple[int, int]] = []
     for match in _MARKERS.finditer(answer):
+        if any(start <= match.start() < end for start, end in code):
+            continue
         clean += answer[position : match.start()]
         position = match.end()
         listed = match.group(1) or match.group(2)

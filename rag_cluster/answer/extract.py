@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_cluster.answer.sentences import split_units
-from rag_cluster.answer.sources import Source
+from rag_cluster.answer.sources import Source, without_markers
 from rag_cluster.answer.tables import read_row
 from rag_cluster.answer.words import content_words, has_cjk, words
 from rag_cluster.models.ports import AsyncEncoder, Vectors
@@ -105,7 +105,8 @@ def render(picks: Sequence[Pick]) -> list[str]:
     """Each pick with its marker; the sentence that says so where there is none."""
     if not picks:
         return [NOTHING_FOUND]
-    return [f"{pick.candidate.text} [{pick.candidate.source.marker}]" for pick in picks]
+    found = [pick.candidate for pick in picks]
+    return [f"{without_markers(one.text)} [{one.source.marker}]" for one in found]
 
 
 def candidates(source: Source) -> list[Candidate]:

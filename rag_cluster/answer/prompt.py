@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Sequence
 
 from rag_cluster.answer.extract import NOTHING_FOUND
-from rag_cluster.answer.sources import Source
+from rag_cluster.answer.sources import Source, without_markers
 from rag_cluster.models.ports import Message
 
 _SYSTEM = """\
@@ -96,6 +96,7 @@ def flag_injection(text: str) -> list[str]:
 
 
 def _fenced(source: Source, nonce: str) -> str:
-    label = disarm(" ".join(source.label.split()))
-    body = disarm("\n".join(part for part in (source.header, source.text) if part))
+    label = disarm(without_markers(" ".join(source.label.split())))
+    body = "\n".join(part for part in (source.header, source.text) if part)
+    body = disarm(without_markers(body))
     return f"<<<passage-{nonce} [{source.marker}] {label}>>>\n{body}\n<<<end-{nonce}>>>"

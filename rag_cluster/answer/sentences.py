@@ -141,8 +141,8 @@ def _kind_of(line: str, *, alone: bool, after: str | None) -> UnitKind:
 def _announces(line: str, after: str | None) -> bool:
     """Whether a line that begins a paragraph is a heading: short, no stop, and not run on.
 
-    A blank line or a line that begins anew (a capital, a digit, CJK) must follow; the last line of
-    a text is none, since a passage may end anywhere.
+    A blank line or a longer line that begins anew (a capital, CJK) must follow; the last line of a
+    text is none, since a passage may end anywhere.
     """
     stripped = line.strip()
     if after is None or not stripped or _ENDS_SENTENCE.search(stripped):
@@ -154,7 +154,8 @@ def _announces(line: str, after: str | None) -> bool:
     if not after.strip():
         return not stripped[0].islower()
     opening = after.lstrip()[0]
-    runs_on = opening.islower() or len(stripped) > 0.6 * len(after.strip())
+    runs_on = not opening.isalpha() or opening.islower()
+    runs_on = runs_on or len(stripped) > 0.6 * len(after.strip())
     return not runs_on and not stripped[0].islower()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -10,6 +11,8 @@ from rag_cluster.schema import Passage
 
 # Chunks are trimmed of the white space between them; a wider gap is text that was not retrieved.
 MAX_GAP = 2
+
+_BRACKETED_NUMBER = re.compile(r"\[(\d{1,4}(?:\s*[,;\u2013-]\s*\d{1,4})*)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +105,8 @@ def join(passages: Sequence[tuple[int, Passage]]) -> Source:
         text=text,
         parts=tuple(passage for _, passage in in_order),
     )
+
+
+def without_markers(text: str) -> str:
+    """The text with its own "[12]" as "(12)": a document's references are no markers of ours."""
+    return _BRACKETED_NUMBER.sub(r"(\1)", text)

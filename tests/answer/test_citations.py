@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_cluster.answer.citations import best_quote, check_citations, support, supports
-from rag_cluster.answer.extract import NOTHING_FOUND
+from rag_cluster.answer.extract import NOTHING_FOUND, Pick, candidates, render
 from rag_cluster.answer.sources import join
 
 BATTERY = source("The cell is flat. The battery lasts 14 hours in use. It is red.", 1, page=3)
@@ -55,8 +55,9 @@ def test_a_marker_that_does_not_exist_is_removed_and_reported():
 
 
 def test_a_link_and_an_index_are_no_markers():
-    checked = check_citations("See [1](http://x.org) and a[i].", SOURCES)
-    assert "[1](http://x.org)" in checked.text
+    checked = check_citations("See [1](http://x.org) and a[i] or `a[1]`.", SOURCES)
+    assert "[1](http://x.org) and a[i] or `a[1]`" in checked.text
+    assert checked.citations == ()
 
 
 def test_a_sentence_without_a_marker_gets_that_of_the_passage_that_supports_it():
@@ -125,6 +126,21 @@ def test_without_sources_every_marker_is_removed():
     assert checked.text == "Some claim."
     assert checked.removed_markers == (1,)
     assert checked.unsupported_sentences == ("Some claim.",)
+
+
+def test_the_quotes_of_an_extractive_answer_are_its_sentences_verbatim():
+    text = (
+        "Intro\n\nThe pump, shown in [12], delivers\n30 litres. It opens at 5 bar (see 3.2). "
+        "Dr. Smith tested it. The cell is red.\n\n| Part | Price |\n|---|---|\n| Pump | $40 |"
+    )
+    made = source(text)
+    for candidate in candidates(made):
+        [line] = render([Pick(candidate, 1.0, 1.0)])
+        checked = check_citations(line, [made])
+        assert checked.text == line
+        assert [c.quote for c in checked.citations] == [text[candidate.start : candidate.end]]
+        assert checked.removed_markers == checked.unsupported_sentences == ()
+    assert len(candidates(made)) == 5
 
 
 @given(

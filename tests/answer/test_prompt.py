@@ -75,6 +75,11 @@ def test_passages_carry_marker_and_source_and_the_refusal_is_given():
     assert user.content.index("Two.") < user.content.index("Question: Q?")
 
 
+def test_references_of_a_document_are_not_taken_for_markers():
+    messages = build_messages("Q?", [source("As shown in [12, 14] and [3].")])
+    assert "As shown in (12, 14) and (3)." in messages[1].content
+
+
 def test_ordinary_text_is_neither_changed_nor_flagged():
     text = (
         "Use a < b, <table>, x << 2 and array[INDEX]. The previous rules apply. You are now done."
