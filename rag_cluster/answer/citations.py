@@ -171,7 +171,12 @@ def _take_out_markers(answer: str) -> tuple[str, list[tuple[int, int]]]:
 
 def _assign(clean: str, found: Sequence[tuple[int, int]]) -> list[_Sentence]:
     """The sentences with the markers in them or after them; a marker in front goes to the first."""
-    units = [unit for unit in split_units(clean) if unit.kind not in ("rule", "heading")]
+    # A short line may be an answer without a stop: only what is marked as a heading is one.
+    units = [
+        unit
+        for unit in split_units(clean)
+        if unit.kind != "rule" and not (unit.kind == "heading" and clean[unit.start] == "#")
+    ]
     owned: list[list[int]] = [[] for _ in units]
     for marker, place in found:
         before = [i for i, unit in enumerate(units) if unit.start < place]
