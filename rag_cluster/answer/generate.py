@@ -135,10 +135,10 @@ def load_generator(config: Generate, encoder: AsyncEncoder, llm: LLM | None = No
 
 
 def flag_sources(sources: Sequence[Source]) -> list[Flag]:
-    """What in the sources reads like an instruction to a model, for the report."""
-    return [
-        Flag(source.marker, part.chunk_id, text)
-        for source in sources
-        for part in source.parts
-        for text in flag_injection(part.text)
-    ]
+    """What in the sources reads like an instruction to a model, for the report; each text once."""
+    found: dict[tuple[int, str], Flag] = {}
+    for source in sources:
+        for part in source.parts:
+            for text in flag_injection(part.text):
+                found.setdefault((source.marker, text), Flag(source.marker, part.chunk_id, text))
+    return list(found.values())
