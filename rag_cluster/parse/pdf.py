@@ -14,7 +14,7 @@ import pymupdf
 
 from rag_cluster.config import Parse
 from rag_cluster.parse.parsed import Parsed, ParseError
-from rag_cluster.parse.pdf_columns import reading_order
+from rag_cluster.parse.pdf_columns import find_gutter, reading_order, usual_gutter
 from rag_cluster.parse.pdf_headings import find_headings
 from rag_cluster.parse.pdf_layout import read_layout
 from rag_cluster.parse.pdf_metadata import iso_date, useful_author, useful_title
@@ -83,14 +83,18 @@ def _read(document: Any, index: int) -> Page:
 def _fast(document: Any, pages: list[Page], tables: bool) -> Text:
     running = find_running(pages)
     repeated_stray = find_repeated_stray(pages)
+    for page, indexes in zip(pages, running, strict=True):
+        if indexes:
+            page.lines = [line for i, line in enumerate(page.lines) if i not in indexes]
+    gutters = [find_gutter(page.lines) for page in pages]
+    usual = usual_gutter(gutters)
     rows: list[Row] = []
     for number, page in enumerate(pages):
         page_rows: list[Row] = []
-        lines = [line for i, line in enumerate(page.lines) if i not in running[number]]
-        for region, left, right in reading_order(lines):
+        for region, left, right in reading_order(page.lines, gutters[number], usual):
             page_rows += make_rows(region, left, right, number)
         if tables and page_rows:
-            page_rows = _with_tables(document, page_rows, number)
+            page_rows = _with_tables(document, page_rows, page, number)
         stray = [segment for segment in page.stray if segment.text not in repeated_stray]
         for line in group_lines(stray):
             page_rows += make_rows([line], line[0].x0, line[-1].x1, number)
@@ -102,9 +106,9 @@ def _fast(document: Any, pages: list[Page], tables: bool) -> Text:
     return assemble(rows, marks, len(pages))
 
 
-def _with_tables(document: Any, rows: list[Row], number: int) -> list[Row]:
+def _with_tables(document: Any, rows: list[Row], page: Page, number: int) -> list[Row]:
     try:
-        return replace_tables(rows, document[number])
+        return replace_tables(rows, document[number], [s for line in page.lines for s in line])
     except (RuntimeError, ValueError, IndexError, KeyError, TypeError, ZeroDivisionError):
         return rows  # the finder failed: the rows with their cells are still there
 

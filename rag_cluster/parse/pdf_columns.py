@@ -14,16 +14,58 @@ from rag_cluster.parse.pdf_page import Line
 _BIN = 2.0  # points
 _MIN_GUTTER = 6.0  # points
 _MIN_LINES = 4
-_DEPTH = 3
+_DEPTH = 2  # columns within columns: up to four beside one another
+_SAME_GUTTER = 15.0  # points
 _MIN_CHARACTERS = 9  # of a segment, on average
 
 Region = tuple[list[Line], float, float]
 """Lines in reading order, and the left and right edge of the column they stand in."""
 
 
-def reading_order(lines: list[Line]) -> list[Region]:
-    """Parts of the page in reading order. A page in one column is one region."""
-    return _order(lines, _DEPTH) or [(lines, *_edges(lines))]
+def find_gutter(lines: list[Line], depth: int = _DEPTH) -> float | None:
+    """The x of the gutter between two columns (or groups of columns) of prose; None without one."""
+    gutter = _emptiest_strip(lines)
+    if gutter is None:
+        return None
+    bands = _bands(lines, gutter)
+    for side in (1, 2):
+        column = [line for band in bands for line in band[side]]
+        if not _is_prose(column) and (depth == 1 or find_gutter(column, depth - 1) is None):
+            return None
+    return gutter
+
+
+def usual_gutter(gutters: list[float | None]) -> float | None:
+    """Where most pages of the document have their gutter; None unless two fifths of them agree."""
+    found = sorted(gutter for gutter in gutters if gutter is not None)
+    if len(found) < max(2, 0.4 * len(gutters)):
+        return None
+    middle = found[len(found) // 2]
+    agreeing = sum(abs(gutter - middle) < _SAME_GUTTER for gutter in found)
+    return middle if agreeing >= max(2, 0.4 * len(gutters)) else None
+
+
+def reading_order(
+    lines: list[Line], gutter: float | None, usual: float | None = None
+) -> list[Region]:
+    """Parts of the page in reading order; a page in one column is one region.
+
+    `gutter` is the page's own, `usual` the document's: a page of a document in columns may hold
+    tables, or end early, and show less prose than `find_gutter` asks for.
+    """
+    if gutter is None and usual is not None and _parts_page(lines, usual):
+        gutter = usual
+    if gutter is None:
+        return [(lines, *_edges(lines))] if lines else []
+    return _split(lines, gutter, _DEPTH)
+
+
+def _parts_page(lines: list[Line], gutter: float) -> bool:
+    crossing = sum(any(s.x0 < gutter < s.x1 for s in line) for line in lines)
+    left = [kept for line in lines if (kept := [s for s in line if s.x1 <= gutter])]
+    right = [kept for line in lines if (kept := [s for s in line if s.x0 >= gutter])]
+    few = crossing <= 0.25 * len(lines)
+    return few and bool(left and right) and (_is_prose(left) or _is_prose(right))
 
 
 def _edges(lines: list[Line]) -> tuple[float, float]:
@@ -32,35 +74,28 @@ def _edges(lines: list[Line]) -> tuple[float, float]:
     return min(line[0].x0 for line in lines), max(line[-1].x1 for line in lines)
 
 
-def _order(lines: list[Line], depth: int) -> list[Region] | None:
-    """Regions if the lines stand in columns, else None."""
-    gutter = _gutter(lines)
-    if gutter is None:
-        return None
+def _split(lines: list[Line], gutter: float, depth: int) -> list[Region]:
+    """Regions on both sides of the gutter, band by band, columns within columns included."""
     bands = _bands(lines, gutter)
-    left = [line for band in bands for line in band[1]]
-    right = [line for band in bands for line in band[2]]
-    for side in (left, right):
-        if not _is_prose(side) and (depth == 1 or _order(side, depth - 1) is None):
-            return None
-    page_edges, left_edges, right_edges = _edges(lines), _edges(left), _edges(right)
+    page_edges = _edges(lines)
+    side_edges = [_edges([line for band in bands for line in band[side]]) for side in (1, 2)]
     regions: list[Region] = []
-    for full_width, band_left, band_right in bands:
+    for full_width, left, right in bands:
         if full_width:
             regions.append((full_width, *page_edges))
-        elif _is_table_band(band_left, band_right):
-            merged = [a + b for a, b in _pairs(band_left, band_right)]
-            regions.append((merged, *page_edges))
+        elif _is_table_band(left, right):
+            regions.append(([a + b for a, b in _pairs(left, right)], *page_edges))
         else:
-            for side, edges in ((band_left, left_edges), (band_right, right_edges)):
-                if side:
-                    regions.extend(
-                        (_order(side, depth - 1) if depth > 1 else None) or [(side, *edges)]
-                    )
+            for side, edges in zip((left, right), side_edges, strict=True):
+                inner = find_gutter(side, depth - 1) if depth > 1 else None
+                if inner is not None:
+                    regions += _split(side, inner, depth - 1)
+                elif side:
+                    regions.append((side, *edges))
     return regions
 
 
-def _gutter(lines: list[Line]) -> float | None:
+def _emptiest_strip(lines: list[Line]) -> float | None:
     """Where the middle of the strip that the fewest segments cross is (x); None without one."""
     count = sum(map(len, lines))
     if count < 2 * _MIN_LINES:
@@ -133,27 +168,34 @@ def _pairs(left: list[Line], right: list[Line]) -> list[tuple[Line, Line]]:
 
 
 def _is_table_band(left: list[Line], right: list[Line]) -> bool:
-    """A wide table on a page in columns: several short cells on both sides, row by row."""
+    """A wide table on a page in columns: short cells on both sides, row by row."""
     if len(left) < 2 or len(right) < 2:
         return False
-    both = left + right
-    pieces = [segment for line in both for segment in line]
-    words = sum(segment.text.count(" ") + 1 for segment in pieces) / len(pieces)
-    return len(pieces) > 1.5 * len(both) and words < 3.5
+    for side in (left, right):
+        pieces = [segment for line in side for segment in line]
+        if sum([segment.text.count(" ") + 1 for segment in pieces]) > 3.5 * len(pieces):
+            return False
+    return sum(map(len, left)) + sum(map(len, right)) > 2 * max(len(left), len(right))
 
 
 def _is_prose(lines: list[Line]) -> bool:
-    """Lines that fill their column and read on from one to the next."""
-    if len(lines) < _MIN_LINES or sum(map(len, lines)) > 1.5 * len(lines):
-        return False
+    """Most of the text is lines that fill their column and read on from one to the next.
+
+    Tables and figures within the column do not count: their rows are short or in pieces.
+    """
     left, right = _edges(lines)
-    fill = sum(line[-1].x1 - line[0].x0 for line in lines) / (len(lines) * max(1.0, right - left))
-    text = "".join([segment.text for line in lines for segment in line])
-    letters = sum(map(str.isalpha, text)) / len(text)
-    if fill < 0.5 or letters < 0.65:
+    full = [
+        line for line in lines if len(line) <= 2 and line[-1].x1 - line[0].x0 > 0.6 * (right - left)
+    ]
+    if len(full) < _MIN_LINES:
         return False
-    words = sum(s.text.count(" ") + 1 for line in lines for s in line) / len(lines)
-    continued = sum(line[0].text[0].islower() for line in lines) / len(lines)
+    text = "".join([segment.text for line in full for segment in line])
+    everything = sum([len(segment.text) for line in lines for segment in line])
+    letters = sum(map(str.isalpha, text)) / len(text)
+    if len(text) < 0.5 * everything or letters < 0.65:
+        return False
+    words = sum([s.text.count(" ") + 1 for line in full for s in line]) / len(full)
+    continued = sum([line[0].text[0].islower() for line in full]) / len(full)
     if text.lower() == text.upper():  # a script without case, perhaps without blanks
-        return fill >= 0.7 and len(text) / len(lines) >= 8
-    return (continued >= 0.25 and words >= 3) or (words >= 4.5 and fill >= 0.65)
+        return len(text) / len(full) >= 8
+    return (continued >= 0.25 and words >= 3) or words >= 4.5

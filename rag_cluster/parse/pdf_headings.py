@@ -121,10 +121,19 @@ def _heading_end(rows: list[Row], index: int, body: _Body) -> int | None:
         last += 1
         if last - index >= _MAX_ROWS:
             return None
+    if last + 1 < len(rows) and _is_paragraph(rows[last], rows[last + 1], style):
+        return None
     text = " ".join([r.text for r in rows[index : last + 1]])
     if len(text) > _MAX_CHARACTERS or text.count(" ") >= _MAX_WORDS:
         return None
     return last if _ends_like_title(text) else None
+
+
+def _is_paragraph(row: Row, below: Row, style: Style) -> bool:
+    """The row runs to its right edge, and one of the same style follows, however far apart."""
+    if below.opens_region or is_cells(below) or below.space > 3 * row.size:
+        return False
+    return row.right - row.x1 < 1.5 * row.size and style_of(below) == style
 
 
 def _may_be_title(row: Row) -> bool:
@@ -135,7 +144,7 @@ def _may_be_title(row: Row) -> bool:
         or not (text[0].isalnum() or text[0] in "§“\"'(¿¡")
     ):
         return False
-    if _NOT_TITLE.fullmatch(text):
+    if text[0].islower() or _NOT_TITLE.fullmatch(text):
         return False
     width = row.right - row.left
     centred = abs((row.x0 + row.x1) - (row.left + row.right)) < 0.12 * width
@@ -144,6 +153,8 @@ def _may_be_title(row: Row) -> bool:
 
 def _ends_like_title(text: str) -> bool:
     if text.endswith((",", ";", "-")) or text.rpartition(" ")[2] in _NEVER_LAST:
+        return False
+    if text.endswith(("。", "；", "，")):
         return False
     if text.endswith(".") and not text.endswith("..."):
         sentences = text.rstrip(".")[8:].count(". ")
@@ -209,6 +220,8 @@ def _is_numbered_title(rows: list[Row], index: int, body: _Body) -> bool:
     row = rows[index]
     depth = depth_of(row.text)
     division = DIVISION.match(row.text) or ITEM.match(row.text)
+    if division and row.text[division.end() :].lstrip()[:1].islower():
+        return False  # "Section 5 of the act"
     if depth is None and not division or depth == 1 and body.flat:
         return False
     if row.text.count(" ") > (8 if division else 12):

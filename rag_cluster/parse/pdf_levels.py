@@ -57,7 +57,7 @@ def half_points(size: float) -> float:
 def style_of(row: Row) -> Style:
     """The style of a row."""
     text = row.text
-    capitals = text.isupper() and sum(map(str.isalpha, text)) >= 4
+    capitals = text.isupper() and sum(map(str.isupper, text)) >= max(4, 0.4 * len(text))
     return Style(half_points(row.size), capitals, row.bold, row.italic)
 
 

@@ -10,13 +10,14 @@ from rag_cluster.parse.pdf_page import Line, Segment
 
 CELL_SEPARATOR = "  "
 _CELL_GAP = 0.9  # of the font size: a wider gap parts cells
+_NEAR = 4  # rows above and below, for the right edge of a paragraph
 _WORD_GAP = 0.12  # of the font size: a wider gap is a blank
 
 _CURRENCY = re.compile(r"(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF)\s?\(?")
 _TRAILING_CURRENCY = re.compile(r"(.*[\d)%–—-])\s+([A-Z]{0,3}[$€£¥₹])")
 _CLOSING = re.compile(r"[)%†*]+|\)?\s?%|\)?\s?(?:pts?|bps)|x")
 _MARKER = re.compile(
-    r"[•●○◦▪■□◆‣·∙–—*o-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlc]{1,5})[.)]|"
+    r"[^\w\s$€£¥]|o|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlc]{1,5})[.)]|"
     r"\d{1,2}(?:\.\d{1,2}){1,4}\.?|(?:item|note|part)\s\w{1,4}(?:\.\d+)?[.:]?",
     re.IGNORECASE,
 )
@@ -34,8 +35,8 @@ class Row:
     """A line of the reading order.
 
     `left` and `right` are the edges of its column, `space` the distance to the baseline of the row
-    above in the same region (0 for the first), all in points. `limit` is where the region's running
-    text ends on the right: tables beside it may reach further. `header_length` is MARKDOWN's.
+    above in the same region (0 for the first), all in points. `limit` is where the text
+    around the row ends on the right. `header_length` is MARKDOWN's.
     """
 
     page: int
@@ -82,9 +83,9 @@ def make_rows(lines: list[Line], left: float, right: float, page: int) -> list[R
         )  # fmt: skip
         previous = main.baseline
     mark_tables(rows)
-    limit = max((row.x1 for row in rows if row.kind == TEXT), default=right)
-    for row in rows:
-        row.limit = limit
+    for index, row in enumerate(rows):
+        near = rows[max(0, index - _NEAR) : index + _NEAR + 1]
+        row.limit = max([r.x1 for r in near if r.kind == TEXT], default=right)
     return rows
 
 
@@ -124,10 +125,18 @@ def _cells(line: Line) -> tuple[list[str], list[float]]:
         if match:
             cells[i : i + 2] = [match[1], f"{match[2]} {cells[i + 1]}"]
     # A bullet or number far before its text is no cell of its own.
-    if len(cells) >= 2 and _MARKER.fullmatch(cells[0]) and not AMOUNT.fullmatch(cells[1]):
+    if len(cells) >= 2 and _is_marker(cells, starts, line[0].size):
         cells[:2] = [f"{cells[0]} {cells[1]}"]
         del starts[1]
     return cells, starts
+
+
+def _is_marker(cells: list[str], starts: list[float], size: float) -> bool:
+    """The first cell is a bullet or a number of the second."""
+    if is_amount(cells[1]):
+        return False
+    near = len(cells) == 2 and starts[1] - starts[0] < 4 * size  # "2   Related Work"
+    return bool(_MARKER.fullmatch(cells[0]) or (near and cells[0].isdigit() and len(cells[0]) < 3))
 
 
 def _join(cell: str, segment: Segment, gap: float) -> str | None:

@@ -10,28 +10,44 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from rag_cluster.parse.pdf_page import clean
+from rag_cluster.parse.pdf_page import Segment
 from rag_cluster.parse.pdf_rows import MARKDOWN, TABLE, Row, is_cells
 
 _MIN_ROWS = 3  # with cells, as a sign of a table
 _MIN_RULES = 4  # thin lines or rectangles, as a sign of a table
 _THIN = 3.0  # points
+_LONE_SIGN = {")", "%", ")%"}
 _CURRENCY = re.compile(r"[A-Z]{0,3}[$€£¥₹]")
 
+Box = tuple[float, float, float, float]
 
-def replace_tables(rows: list[Row], page: Any) -> list[Row]:
-    """The page's rows with each found table's rows replaced by one row of Markdown."""
+
+def replace_tables(rows: list[Row], page: Any, segments: list[Segment]) -> list[Row]:
+    """The page's rows with each found table's rows replaced by one row of Markdown.
+
+    `segments` is the page's text. The finder gives the cells' boxes only: its own text loses
+    blanks and sorts commas behind the digits in some fonts.
+    """
     if not _shows_signs(rows, page):
         return rows
     for table in page.find_tables().tables:
-        cells = _tidy(table.extract())
-        if len(cells) < 2 or len(cells[0]) < 2:
-            continue
         inside = [index for index, row in enumerate(rows) if _is_inside(row, table.bbox)]
-        if not inside:
-            continue
-        rows = _replace(rows, inside, cells)
+        cells = _tidy(_fill([row.cells for row in table.rows], segments))
+        if inside and len(cells) >= 2 and len(cells[0]) >= 2:
+            rows = _replace(rows, inside, cells)
     return rows
+
+
+def _fill(grid: list[list[Box | None]], segments: list[Segment]) -> list[list[str]]:
+    """Texts of the cells: each segment goes to the cell that holds its middle, in reading order."""
+    texts: list[list[list[str]]] = [[[] for _ in row] for row in grid]
+    for segment in sorted(segments, key=lambda s: (s.baseline, s.x0)):
+        x, y = (segment.x0 + segment.x1) / 2, segment.baseline - 0.3 * segment.size
+        for row, filled in zip(grid, texts, strict=True):
+            for box, text in zip(row, filled, strict=True):
+                if box and box[0] <= x <= box[2] and box[1] <= y <= box[3]:
+                    text.append(segment.text)
+    return [[" ".join(text) for text in row] for row in texts]
 
 
 def _shows_signs(rows: list[Row], page: Any) -> bool:
@@ -48,13 +64,14 @@ def _shows_signs(rows: list[Row], page: Any) -> bool:
     return False
 
 
-def _tidy(cells: Sequence[Sequence[str | None]]) -> list[list[str]]:
-    """Cells as single lines; currency signs beside their amounts; no empty rows or columns."""
-    rows = [[clean(cell or "") for cell in row] for row in cells]
+def _tidy(rows: list[list[str]]) -> list[list[str]]:
+    """Currency signs beside their amounts; no empty rows or columns."""
     for row in rows:
         for column in range(len(row) - 1):
             if _CURRENCY.fullmatch(row[column]) and row[column + 1]:
                 row[column : column + 2] = ["", f"{row[column]} {row[column + 1]}"]
+            elif row[column] and row[column + 1] in _LONE_SIGN:
+                row[column : column + 2] = [row[column] + row[column + 1], ""]
     rows = [row for row in rows if any(row)]
     if not rows:
         return []

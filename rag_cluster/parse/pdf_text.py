@@ -15,7 +15,7 @@ from rag_cluster.parse.pdf_rows import MARKDOWN, TABLE, TEXT, Row, is_cells, lea
 
 _PARAGRAPH, _LINE, _BLANK = "\n\n", "\n", " "
 _SENTENCE_END = (".", "!", "?", ":", ";", "。", "！", "？", "：", ".”", '."', ".)", "”")
-_LIST_ITEM = re.compile(r"(?:[•●○◦▪■□◆‣·∙–—*-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlc]{1,5})[.)])\s")
+_LIST_ITEM = re.compile(r"(?:[^\w\s\"“”(\[$€£¥]|o|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlc]{1,5})[.)])\s")
 _HYPHENS = "-\u2010\u00ad"
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 _LEFT_WORD, _RIGHT_WORD = re.compile(r"[^\W\d_]+$"), re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
