@@ -140,14 +140,15 @@ def from_bytes(data: bytes) -> Any:
 class DenseShard:
     """A filled index that is searched. May be used by several threads at once."""
 
-    def __init__(self, index: Any, config: Dense) -> None:
-        """`config` gives nprobe and k_factor, which a query may set anew."""
+    def __init__(self, index: Any, config: Dense, *, exact_rows: int = EXACT_ROWS) -> None:
+        """`config` gives nprobe and k_factor; they may be others than those of the build."""
         self._faiss = _faiss()
         # The downcast object does not own the index, so both are kept.
         self._owner = index
         self._index = self._faiss.downcast_index(index)
         self._lists = self._faiss.try_extract_index_ivf(index)
         self._config = config
+        self._exact_rows = exact_rows
         self._lock = threading.Lock()
         self._has_direct_map = self._lists is None or isinstance(
             self._index, self._faiss.IndexRefine
@@ -187,7 +188,7 @@ class DenseShard:
             return no_hits(len(queries), k)
         if self._lists is None:
             hits = self._search_whole(queries, k, mask, allowed)
-        elif mask is not None and allowed <= EXACT_ROWS:
+        elif mask is not None and allowed <= self._exact_rows:
             hits = self._search_rows(queries, k, np.flatnonzero(mask))
         else:
             hits = self._search_lists(queries, k, mask, allowed)
