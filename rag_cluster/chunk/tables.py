@@ -28,31 +28,42 @@ def table_pieces(document: Document, lead: int, table: Table, rules: Rules) -> l
 
     Each but the first repeats the header rows in `header`, and both together stay within the size.
     A header that takes more than half of it is repeated up to there. A row larger than the size is
-    a piece of its own, marked `whole`.
+    a piece of its own, marked `whole`. Where a last row would be left under `rules.min_size` tokens
+    it takes rows from the piece before it.
     """
     header = _header(document, table, rules.size // 2)
-    pieces: list[Piece] = []
-    current: Span | None = None
+    groups: list[list[Span]] = []
     for row in _rows(document, lead, table):
-        room = rules.size - (header.tokens if pieces else 0)
-        if current is not None and document.ruler.count(current[0], row[1]) <= room:
-            current = (current[0], row[1])
+        room = rules.size - (header.tokens if len(groups) > 1 else 0)
+        if groups and document.ruler.count(groups[-1][0][0], row[1]) <= room:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    _fill_last(document, groups, rules, rules.size - header.tokens)
+    pieces: list[Piece] = []
+    for group in groups:
+        span = (group[0][0], group[-1][1])
+        tokens = document.ruler.count(*span)
+        if tokens > max(LONGEST_ROW, rules.size):
+            pieces.extend(pack(document, *span, rules, kind="table"))
             continue
-        if current is not None:
-            pieces.append(_piece(document, current, pieces, header, rules.size))
-        current = row
-        if document.ruler.count(*row) > max(LONGEST_ROW, rules.size):
-            pieces.extend(pack(document, *row, rules, kind="table"))
-            current = None
-    if current is not None:
-        pieces.append(_piece(document, current, pieces, header, rules.size))
+        repeated = header if pieces else Header("", 0)
+        whole = tokens + repeated.tokens > rules.size
+        piece = Piece(*span, "table", repeated.text, whole=whole, header_tokens=repeated.tokens)
+        pieces.append(piece)
     return pieces
 
 
-def _piece(document: Document, span: Span, before: list[Piece], header: Header, size: int) -> Piece:
-    repeated = header if before else Header("", 0)
-    whole = document.ruler.count(*span) + repeated.tokens > size
-    return Piece(*span, "table", repeated.text, whole=whole, header_tokens=repeated.tokens)
+def _fill_last(document: Document, groups: list[list[Span]], rules: Rules, room: int) -> None:
+    """Moves rows from the last group but one into the last, until that is large enough."""
+    if len(groups) < 2:
+        return
+    before, last = groups[-2:]
+    while len(before) > 1 and document.ruler.count(last[0][0], last[-1][1]) < rules.min_size:
+        left = document.ruler.count(before[0][0], before[-2][1])
+        if left < rules.min_size or document.ruler.count(before[-1][0], last[-1][1]) > room:
+            return
+        last.insert(0, before.pop())
 
 
 def _header(document: Document, table: Table, most: int) -> Header:

@@ -29,6 +29,12 @@ def test_a_table_is_split_between_rows_and_repeats_its_header() -> None:
     assert [part["header"] for part in parts] == ["", "\n".join(HEADER), "\n".join(HEADER)]
 
 
+def test_a_last_row_is_not_left_alone() -> None:
+    _, first, last = chunks(Made().table(HEADER, ROWS[:4]), min_size=10)
+    assert first["text"] == "\n".join(HEADER + ROWS[:2])
+    assert last["text"] == "\n".join(ROWS[2:4])
+
+
 def test_a_table_among_text_is_its_own_chunk() -> None:
     document = Made().heading("S").add("Some words before it.").table(HEADER, ROWS[:2])
     document.add("Some words after it.")
