@@ -4,9 +4,9 @@ r"""How well the main text of web pages is found: precision, recall and F1 again
 
 FOLDER holds `html/ID.html` and `ground-truth.json` ({ID: {"articleBody": text}}). A document's
 score compares the bags of word tokens (`\w+`) of the extracted and the true text; the figure is
-the mean over documents. The same with bags of 4-token shingles, which also sees order, stands beside
-it. Markdown's own signs (heading marks, list markers, table rules) hold no word tokens but for the
-numbers of ordered lists, so nothing is stripped before.
+the mean over documents. The same with bags of 4-token shingles, which also sees order, stands
+beside it. Markdown's own signs (heading marks, list markers, table rules) hold no word tokens but
+for the numbers of ordered lists, so nothing is stripped before.
 """
 
 from __future__ import annotations

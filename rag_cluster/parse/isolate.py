@@ -23,7 +23,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from rag_cluster.parse.parsed import ParseError
 
@@ -105,6 +105,8 @@ class _Child:
         self._errors = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - lives as long as the child
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        # Each thread's arena of glibc would take 64 MiB of the address space that is limited.
+        environment.setdefault("MALLOC_ARENA_MAX", "2")
         self._process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-c", _CHILD],
             stdin=subprocess.PIPE,
@@ -194,11 +196,11 @@ def serve() -> None:
     os.dup2(2, 1)  # what a library prints must not go into the pipe
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     timeout_s, memory_mb = pickle.loads(_receive(requests))  # noqa: S301 - own parent
-    limit = _mapped() + memory_mb * _MIB
+    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
+    limit = _memory().mapped + memory_mb * _MIB
     with contextlib.suppress(ValueError, OSError):  # not every system can set it
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
     _reply(replies, "ready", None, leaving=False)
     while True:
         data = _receive(requests)
@@ -208,7 +210,7 @@ def serve() -> None:
         faulthandler.cancel_dump_traceback_later()
         del data
         leaving = outcome == "failed" and value[0] == OUT_OF_MEMORY
-        leaving = leaving or _mapped() > limit - memory_mb * _MIB // 2  # it leaked, or is cut up
+        leaving = leaving or _memory().resident > memory_mb * _MIB // 2  # it leaks, or is cut up
         _reply(replies, outcome, value, leaving=leaving)
         if leaving:
             os._exit(0)
@@ -237,7 +239,9 @@ def _reply(stream: IO[bytes], outcome: str, value: Any, *, leaving: bool) -> Non
     try:
         data = pickle.dumps((outcome, value, leaving), pickle.HIGHEST_PROTOCOL)
     except MemoryError:
-        data = pickle.dumps(("failed", (OUT_OF_MEMORY, None), True), pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps(("failed", (OUT_OF_MEMORY, None), leaving))
+    except Exception as error:  # noqa: BLE001 - the result is the function's own
+        data = pickle.dumps(("failed", ("parser error", f"cannot be pickled: {error}"), leaving))
     try:
         _write(stream, data)
     except OSError:
@@ -250,10 +254,17 @@ def _leave_with_parent(parent: int) -> None:
     os._exit(0)
 
 
-def _mapped() -> int:
-    """Bytes of address space in use; 0 where the system does not say."""
+class _Memory(NamedTuple):
+    """Bytes of this process: address space in use, and of it what is in memory."""
+
+    mapped: int
+    resident: int
+
+
+def _memory() -> _Memory:
     try:
         with open("/proc/self/statm", "rb") as status:  # noqa: PTH123 - light, and only on Linux
-            return int(status.read().split()[0]) * resource.getpagesize()
+            mapped, resident = status.read().split()[:2]
     except OSError:
-        return 0
+        return _Memory(0, 0)
+    return _Memory(int(mapped) * resource.getpagesize(), int(resident) * resource.getpagesize())

@@ -94,6 +94,7 @@ def _count_lines(path: str, start: int) -> int:
 
 def _json_row(line: bytes, uri: str, config: Parse, number: Callable[[], int]) -> Row:
     """The row of a line of JSON; `number()` is the line's number, asked for only where needed."""
+    line = line.strip()
     problem: str | None = None
     record: Any = None
     try:
@@ -131,7 +132,7 @@ def _record_row(
     named = {config.record_id, config.record_text, config.record_title}
     return make_row(
         row_uri,
-        data.strip(),
+        data,
         doc_id=document_id(own_id or row_uri),
         media_type=MEDIA_TYPES[kind],
         title=title or name,

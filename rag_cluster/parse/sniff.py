@@ -150,10 +150,14 @@ def _wide_encoding(head: bytes) -> str | None:
     even, odd = head[0::2].count(0), head[1::2].count(0)
     half = len(head) // 2
     if half >= 2 and odd > half * 0.4 and even < half * 0.05:
-        return "utf-16-le"
-    if half >= 2 and even > half * 0.4 and odd < half * 0.05:
-        return "utf-16-be"
-    return None
+        encoding = "utf-16-le"
+    elif half >= 2 and even > half * 0.4 and odd < half * 0.05:
+        encoding = "utf-16-be"
+    else:
+        return None
+    text = head.decode(encoding, "replace")
+    controls = sum(character < " " and character not in "\t\n\r\f" for character in text)
+    return encoding if controls * 20 < len(text) else None
 
 
 def _sniff_zip(data: bytes, suffix: str) -> Sniffed:

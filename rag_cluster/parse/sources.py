@@ -12,7 +12,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
@@ -27,6 +27,10 @@ _MIB = 1024 * 1024
 _HEAD = 65_536
 _ESCAPED = "file://"
 _SKIPPED = b"skipped"
+# A hidden file with one of these endings is a document all the same: better one too many than lost.
+_DOCUMENTS = {".pdf", ".docx", ".html", ".htm", ".md", ".markdown", ".jsonl", ".parquet"}
+# Office's and LibreOffice's locks, Emacs's locks, what macOS writes beside a file elsewhere
+_JUNK_PREFIXES = ("~$", ".~lock.", ".#", "._")
 _JUNK = {"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r", "__macosx", "$recycle.bin"}
 
 
@@ -92,7 +96,7 @@ def _walk(root: str, counts: Counter[str]) -> Iterator[str]:
             counts["folder seen before"] += 1
             continue
         seen.add((status.st_dev, status.st_ino))
-        if {"CURRENT"} <= set(names) and "versions" in folders:
+        if "CURRENT" in names and "versions" in folders:
             folders.clear()
             counts["collection"] += 1
             continue
@@ -101,7 +105,7 @@ def _walk(root: str, counts: Counter[str]) -> Iterator[str]:
             folders.clear()
             names[:] = ["corpus.jsonl"]
         for name in list(folders):
-            if _why_skipped(name):
+            if name.startswith(".") or _why_skipped(name):
                 folders.remove(name)
                 counts["hidden folder" if name.startswith(".") else "system file"] += 1
         for name in names:
@@ -117,9 +121,10 @@ def _unreadable(error: OSError) -> None:
 
 
 def _why_skipped(name: str) -> str | None:
-    if name.lower() in _JUNK or name.startswith("~$"):
+    if name.lower() in _JUNK or name.startswith(_JUNK_PREFIXES):
         return "system file"
-    return "hidden" if name.startswith(".") else None
+    document = PurePath(name).suffix.lower() in _DOCUMENTS
+    return "hidden" if name.startswith(".") and not document else None
 
 
 def _nothing_found(sources: Sequence[str], counts: Counter[str]) -> str:
