@@ -40,18 +40,26 @@ def blocks_of(root: Any, *, around: bool = True) -> Iterator[Block]:
 
 
 def _walk(element: Any, depth: int, marker: str, around: bool) -> Iterator[Block]:  # noqa: FBT001
-    """Text between block elements is gathered into one block; `depth` is that of the list."""
+    """Text between block elements is gathered into one block.
+
+    `depth` is that of the list, -1 outside. `marker` stands before the first text of a list item;
+    what else the item holds is indented by as much.
+    """
     inline = [element.text or ""]
     number = _first_number(element)
     for child in element:
         name = _name(child)
         if name in _BLOCKS or (name == "code" and _is_code_block(child)):
-            yield from _flush(inline, depth, marker)
-            marker = marker if depth < 0 else " " * len(marker)
+            if _squeeze("".join(inline)):
+                yield from _flush(inline, depth, marker)
+                marker = " " * len(marker)
             if around or not _is_around(child, name):
-                ordered = number is not None and name in {"li", "item"}
-                yield from _block(child, name, depth, f"{number}." if ordered else "-", around)
-                number = number + 1 if ordered and number is not None else number
+                own = marker
+                if name in _ITEMS:
+                    own = "-" if number is None or name in {"dt", "dd"} else f"{number}."
+                    number = None if number is None else number + 1
+                yield from _block(child, name, depth, own, around)
+                marker = marker if name in _ITEMS else " " * len(marker)
             inline = [child.tail or ""]
         else:
             _inline(child, name, inline)

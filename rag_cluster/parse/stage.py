@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ def parse_source(
 
     path = path_of(uri)
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise ParseError("cannot be read", "not a regular file")
         if start is None or end is None:
             return parse_file(Path(path).read_bytes(), uri, config)
         from rag_cluster.parse.records import parse_part

@@ -53,7 +53,8 @@ def test_odd_records(record: dict[str, object], status: str, text: str, title: s
 
 
 def test_what_is_malformed_is_a_failed_row_with_its_line() -> None:
-    data = b'\xef\xbb\xbf{"_id": "a", "text": "t"}\n\n{"_id": "b", "text":\n[1]\n{"_id": "c", "body": "x"}\n'
+    data = b'\xef\xbb\xbf{"_id": "a", "text": "t"}\n\n{"_id": "b", "text":\n[1]\n'
+    data += b'{"_id": "c", "body": "x"}\n'
     good, bad, listed, other = parse_jsonl(data, URI, CONFIG)
     assert (good["uri"], good["status"]) == (f"{URI}#a", "ok")
     assert (bad["uri"], bad["error"]) == (f"{URI}#line-3", "malformed record")

@@ -85,17 +85,15 @@ def test_a_folder_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "a.txt", "closed/b.txt")
     (tmp_path / "closed").chmod(0)
     try:
-        with pytest.raises(SourceError, match="cannot read the folder .*closed"):
+        with pytest.raises(SourceError, match=r"cannot read the folder .*closed"):
             list_files([str(tmp_path)], CONFIG)
     finally:
         (tmp_path / "closed").chmod(0o700)
 
 
 def test_a_name_that_is_not_utf8_can_be_listed_and_opened(tmp_path: Path) -> None:
-    path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.txt")
     try:
-        with open(path, "w") as file:
-            file.write("x")
+        (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("x")
     except OSError:
         pytest.skip("this file system takes only UTF-8 names")
     (uri,) = list_files([str(tmp_path)], CONFIG)["uri"].to_pylist()

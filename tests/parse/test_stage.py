@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rag_cluster.config import Config, build
+from rag_cluster.parse.sources import list_files
+from rag_cluster.parse.stage import Parser
+from rag_cluster.schema import DOCUMENT
+
+
+@pytest.fixture
+def parser() -> Iterator[Parser]:
+    parser = Parser(Config())
+    yield parser
+    parser.close()
+
+
+def test_each_file_has_a_row(tmp_path: Path, parser: Parser) -> None:
+    (tmp_path / "a.md").write_text("# A\n\ntext")
+    (tmp_path / "b.txt").write_bytes(b"")
+    (tmp_path / "c.jsonl").write_text('{"_id": "1", "text": "x"}\n{"_id": "2", "text": "y"}\n')
+    (tmp_path / "d.exe").write_bytes(b"MZ\x00\x00\x01")
+    (tmp_path / "e.txt").symlink_to(tmp_path / "nowhere")
+    files = list_files([str(tmp_path)], Config())
+    table = parser(files)
+    assert table.schema.equals(DOCUMENT)
+    assert table["status"].to_pylist() == ["ok", "empty", "ok", "ok", "failed", "failed"]
+    assert table["error"].to_pylist()[-2:] == ["unsupported type", "cannot be read"]
+    assert table["detail"].to_pylist()[-1] == "No such file or directory"
+    again = parser(files)
+    assert again.equals(table)
+
+
+def test_parts_of_a_file_give_all_its_records(tmp_path: Path) -> None:
+    config = build({"parse": {"record_part_mb": 1}})
+    line = '{"_id": "%d", "text": "' + "word " * 200 + '"}\n'
+    (tmp_path / "c.jsonl").write_text("".join(line % n for n in range(2500)) + "{broken\n")
+    files = list_files([str(tmp_path)], config)
+    assert files.num_rows == 3
+    parser = Parser(config)
+    table = parser(files)
+    parser.close()
+    assert table.num_rows == 2501
+    assert table["uri"].to_pylist()[2500].endswith("#line-2501")
+    assert len(set(table["doc_id"].to_pylist())) == 2501
+
+
+def test_a_file_over_the_time_limit_costs_one_row(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n\ntext")
+    (tmp_path / "b.md").write_text("- item\n" * 300_000)
+    (tmp_path / "c.md").write_text("# C\n\ntext")
+    config = build({"parse": {"timeout_s": 4}})
+    parser = Parser(config)
+    table = parser(list_files([str(tmp_path)], config))
+    parser.close()
+    assert table["status"].to_pylist() == ["ok", "failed", "ok"]
+    assert table["error"][1].as_py() == "timed out"
+    assert table["uri"].to_pylist() == [str(tmp_path / name) for name in ("a.md", "b.md", "c.md")]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path, parser: Parser) -> None:
+    os.mkfifo(tmp_path / "a.txt")
+    (row,) = parser(list_files([str(tmp_path)], Config())).to_pylist()
+    assert (row["error"], row["detail"]) == ("cannot be read", "not a regular file")
+
+
+def test_an_unused_parser_can_be_sent_to_a_worker() -> None:
+    parser = pickle.loads(pickle.dumps(Parser(Config())))
+    assert isinstance(parser, Parser)
