@@ -86,20 +86,29 @@ def test_merged_cells_stand_once_and_a_frame_is_no_table() -> None:
     assert parsed.text == "| tall | wide |  |\n|---|---|---|\n|  | 4 | 5 |\n\nframed"
 
 
+def run(text: str) -> str:
+    return f"<w:r><w:t>{text}</w:t></w:r>"
+
+
+def math(part: str, text: str) -> str:
+    return f"<m:{part}><m:r><m:t>{text}</m:t></m:r></m:{part}>"
+
+
+FRACTION = f"<m:f>{math('num', 'a')}{math('den', 'b')}</m:f>"
+POWER = f"<m:sSup>{math('e', 'x')}{math('sup', '2')}</m:sSup>"
+DELETED = "<w:del><w:r><w:delText>old</w:delText></w:r></w:del>"
+
+
 @pytest.mark.parametrize(
     ("paragraph", "text"),
     [
-        ("<w:p><w:ins><w:r><w:t>new</w:t></w:r></w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del></w:p>", "new"),
-        ("<w:p><w:hyperlink><w:r><w:t>link</w:t></w:r></w:hyperlink><w:r><w:noBreakHyphen/></w:r></w:p>", "link-"),
-        ("<w:p><w:sdt><w:sdtContent><w:r><w:t>control</w:t></w:r></w:sdtContent></w:sdt></w:p>", "control"),
-        (
-            "<w:p><m:oMath><m:f><m:num><m:r><m:t>a</m:t></m:r></m:num><m:den><m:r><m:t>b</m:t></m:r></m:den></m:f>"
-            "<m:sSup><m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath></w:p>",
-            "$\\frac{a}{b}x^{2}$",
-        ),
+        (f"<w:p><w:ins>{run('new')}</w:ins>{DELETED}</w:p>", "new"),
+        (f"<w:p><w:hyperlink>{run('a')}</w:hyperlink><w:r><w:noBreakHyphen/></w:r></w:p>", "a-"),
+        (f"<w:p><w:sdt><w:sdtContent>{run('box')}</w:sdtContent></w:sdt></w:p>", "box"),
+        (f"<w:p><m:oMath>{FRACTION}{POWER}</m:oMath></w:p>", "$\\frac{a}{b}x^{2}$"),
         ("<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr></w:p>", ""),
     ],
-)  # fmt: skip
+)
 def test_words_of_a_paragraph(paragraph: str, text: str) -> None:
     assert text_of(paragraph) == text
 

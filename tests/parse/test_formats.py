@@ -70,9 +70,7 @@ def test_what_programs_write_is_no_title(title: str) -> None:
     assert not is_title(title)
 
 
-@pytest.mark.parametrize(
-    "title", ["Annual report 2023", "Title IX and sport", "R.U.R.", "年度报告"]
-)
+@pytest.mark.parametrize("title", ["Annual report 2023", "Title IX and sport", "年度报告"])
 def test_what_people_write_is_a_title(title: str) -> None:
     assert is_title(title)
 
