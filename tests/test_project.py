@@ -119,15 +119,16 @@ def test_links_between_documents_lead_somewhere():
 def test_the_tree_in_the_readme_is_the_tree():
     readme = (ROOT / "README.md").read_text("utf-8")
     block = readme.split("## The house")[1].split("```")[1]
-    folder = ROOT
-    for line in block.strip().splitlines():
-        name = line.split()[0]
-        if not line.startswith(" "):
-            folder = ROOT / name if name == "rag_cluster/" else ROOT
-            assert (ROOT / name).exists(), name
-        else:
-            at = folder / name
-            assert at.exists() or at.with_suffix(".py").exists(), name
+    lines = block.strip().splitlines()
+    shown = [line.split()[0] for line in lines if line.startswith("  ")]
+    for name in [line.split()[0] for line in lines if not line.startswith(" ")]:
+        assert (ROOT / name).exists(), name
+    there = {
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in (ROOT / "rag_cluster").iterdir()
+        if not path.name.startswith("_") and path.name != "py.typed"
+    }
+    assert set(shown) == there
 
 
 def test_every_dependency_has_a_reason_and_a_licence():
