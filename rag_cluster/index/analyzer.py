@@ -134,12 +134,13 @@ def language_name(language: str) -> str:
 class _TermCache(dict[str, tuple[str, ...]]):
     """Word to terms; forgets everything when it has grown too large."""
 
-    def __init__(self, terms_of: Callable[[str], tuple[str, ...]]) -> None:
+    def __init__(self, terms_of: Callable[[str], tuple[str, ...]], limit: int = _MAX_CACHE) -> None:
         super().__init__()
+        self._limit = limit
         self._terms_of = terms_of
 
     def __missing__(self, word: str) -> tuple[str, ...]:
-        if len(self) >= _MAX_CACHE:
+        if len(self) >= self._limit:
             self.clear()
         terms = self[word] = self._terms_of(word)
         return terms

@@ -31,6 +31,7 @@ from rag_cluster.index.factory import (
     needs_training,
     training_rows,
 )
+from rag_cluster.index.probing import search_parameters, threads_for
 from rag_cluster.index.topk import (
     NO_ROW,
     Hits,
@@ -186,6 +187,10 @@ class DenseShard:
         allowed = self.size if mask is None else int(np.count_nonzero(mask))
         if not allowed or not len(queries):
             return no_hits(len(queries), k)
+        with threads_for(self._faiss, len(queries)):
+            return self._search(queries, k, mask, allowed)
+
+    def _search(self, queries: Vectors, k: int, mask: Mask | None, allowed: int) -> Hits:
         if self._lists is None:
             hits = self._search_whole(queries, k, mask, allowed)
         elif mask is not None and allowed <= self._exact_rows:
@@ -277,30 +282,9 @@ class DenseShard:
         if mask is not None:
             bits = np.packbits(mask, bitorder="little")
             selector = self._faiss.IDSelectorBitmap(bits)
-        return _search_parameters(
+        return search_parameters(
             self._faiss, self._index, selector, probes, float(self._config.k_factor)
         )
-
-
-def _search_parameters(faiss: Any, index: Any, selector: Any, probes: int, k_factor: float) -> Any:
-    """The search parameters of this kind of index, and of those it is built of."""
-    index = faiss.downcast_index(index)
-    chosen = {"sel": selector} if selector is not None else {}
-    if isinstance(index, faiss.IndexRefine):
-        base = _search_parameters(faiss, index.base_index, selector, probes, k_factor)
-        return faiss.IndexRefineSearchParameters(k_factor=k_factor, base_index_params=base)
-    if isinstance(index, faiss.IndexPreTransform):
-        inner = _search_parameters(faiss, index.index, selector, probes, k_factor)
-        return faiss.SearchParametersPreTransform(index_params=inner)
-    if isinstance(index, faiss.IndexIVF):
-        return faiss.SearchParametersIVF(nprobe=probes, **chosen)
-    if not chosen:
-        return None
-    if isinstance(index, faiss.IndexHNSW):
-        return faiss.SearchParametersHNSW(**chosen)
-    if isinstance(index, faiss.IndexPQ):
-        return faiss.SearchParametersPQ(**chosen)
-    return faiss.SearchParameters(**chosen)
 
 
 def _seed_clustering(faiss: Any, index: Any, seed: int) -> None:

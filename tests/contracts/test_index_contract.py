@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_an_empty_shard_has_no_hits(case: Case) -> None:
 def test_shards_answer_as_one(case: Case, cuts: tuple[int, ...]) -> None:
     # All are asked for: approximate indexes visit every list then, and must agree as well.
     bounds = [0, *cuts, ROWS]
-    parts = [case.build(slice(*pair)) for pair in zip(bounds, bounds[1:], strict=False)]
+    parts = [case.build(slice(*pair)) for pair in pairwise(bounds)]
     merged = merge_topk([search(ROWS, None) for search in parts], bounds[:-1], ROWS)
     whole = case.search(ROWS, None)
     if case.exact:

@@ -33,7 +33,7 @@ def test_best_of_is_a_sort(values: list[float], k: int) -> None:
 def test_merging_shards_is_the_best_of_all(shards: list[list[float]], k: int) -> None:
     offsets = [sum(len(shard) for shard in shards[:i]) for i in range(len(shards))]
     parts = [best_of(np.array(shard, dtype=np.float32), k) for shard in shards]
-    whole = best_of(np.array(sum(shards, []), dtype=np.float32), k)
+    whole = best_of(np.array([value for shard in shards for value in shard], dtype=np.float32), k)
     merged = merge_topk(parts, offsets, k)
     np.testing.assert_array_equal(merged[0], whole[0])
     np.testing.assert_array_equal(merged[1], whole[1])
