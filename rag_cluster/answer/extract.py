@@ -81,14 +81,16 @@ async def extract(
 ) -> list[Pick]:
     """At most `most` picks in readable order; none where no sentence is similar enough.
 
-    Sources follow their best pick, and sentences of one source the document's order. One call of
-    the encoder takes the question as a passage beside at most 24 candidates.
+    Sources follow their best pick, and sentences of one source the document's order. The
+    encoder reads at most 24 candidates, in one call.
     """
     found = prefilter(question, [c for source in sources for c in candidates(source)])
     if not found:
         return []
-    texts = [question, *(f"{c.context}: {c.text}" if c.context else c.text for c in found)]
-    similarity, vectors = _similarities(await encoder.encode(texts, "passage"))
+    asked = await encoder.encode([question], "query")
+    texts = [f"{c.context}: {c.text}" if c.context else c.text for c in found]
+    vectors = _unit(await encoder.encode(texts, "passage"))
+    similarity = vectors @ _unit(asked)[0]
     shared = overlaps(question, found)
     weak = similarity < _floors(question, found, shared, min_similarity)
     if weak.all():
@@ -198,11 +200,9 @@ def _asked(question: str, found: Sequence[Candidate]) -> NDArray[np.float64]:
     return np.array([1.0 if _HAS_NUMBER.search(c.text) else 0.0 for c in found])
 
 
-def _similarities(vectors: Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The candidates' cosines with the question (row 0), and their vectors of length 1."""
-    unit = vectors.astype(np.float64)
-    unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
-    return unit[1:] @ unit[0], unit[1:]
+def _unit(vectors: Vectors) -> NDArray[np.float64]:
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, 1e-12)
 
 
 def _diverse(scores: NDArray[np.float64], vectors: NDArray[np.float64], most: int) -> list[int]:

@@ -25,7 +25,7 @@ def read_row(text: str, units: Sequence[Unit], number: int, header: str) -> str:
     """Row `number` as "Header: cell; Header: cell"; "" where it is a header row itself.
 
     The header is the row before the |---| line above, else the first row of the run where its
-    cells are words or years, else the first line of `header` (the repeated header rows of a split
+    cells are words or years (two columns of words are names and values, without a header), else the first line of `header` (the repeated header rows of a split
     table). A header with one cell less than the row leaves the first cell as the row's name.
     """
     run = _run_around(units, number)
@@ -58,7 +58,8 @@ def _header_row(text: str, units: Sequence[Unit], run: range) -> int | None:
             return number - 1 if number > run.start else None
     first = cells(text[units[run.start].start : units[run.start].end])
     named = all(not _NUMERIC.match(cell) or _YEAR.match(cell) for cell in first if cell)
-    return run.start if len(run) > 1 and named else None
+    years = any(_YEAR.match(cell) for cell in first)
+    return run.start if len(run) > 1 and named and (years or len(first) > 2) else None
 
 
 def _read(names: Sequence[str], row: Sequence[str]) -> str:

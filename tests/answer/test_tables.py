@@ -46,3 +46,11 @@ def test_a_header_with_one_cell_less_leaves_the_row_its_name():
 
 def test_without_a_header_the_cells_stand_in_a_row():
     assert read("Net income\t488\t402\nTax\t50\t40") == ["Net income, 488, 402", "Tax, 50, 40"]
+
+
+def test_two_columns_of_words_are_names_and_values():
+    assert read("Product\tRecorder\nWeight\t310 g") == ["Product, Recorder", "Weight, 310 g"]
+
+
+def test_a_first_row_of_words_over_numbers_is_a_header():
+    assert read("Model\tWeight\tPrice\nR7\t310\t249")[1] == "Model: R7; Weight: 310; Price: 249"
