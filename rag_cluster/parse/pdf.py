@@ -26,8 +26,8 @@ from rag_cluster.parse.pdf_tables import replace_tables
 from rag_cluster.parse.pdf_text import Text, assemble
 
 # The C library writes its warnings about damaged files to the terminal; they are errors of ours.
-pymupdf.TOOLS.mupdf_display_errors(False)
-pymupdf.TOOLS.mupdf_display_warnings(False)
+pymupdf.TOOLS.mupdf_display_errors(0)
+pymupdf.TOOLS.mupdf_display_warnings(0)
 
 _SCANNED_TEXT = 30  # fewer characters a page than this, over a page-filling image, are no text
 _SCANNED_COVER = 0.5  # of the page's area
@@ -80,7 +80,7 @@ def _read(document: Any, index: int) -> Page:
         return Page(0.0, 0.0, failed=True)
 
 
-def _fast(document: Any, pages: list[Page], tables: bool) -> Text:
+def _fast(document: Any, pages: list[Page], *, tables: bool) -> Text:
     running = find_running(pages)
     repeated_stray = find_repeated_stray(pages)
     for page, indexes in zip(pages, running, strict=True):

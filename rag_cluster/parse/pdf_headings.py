@@ -28,15 +28,20 @@ _LARGER = 1.12  # times the body's size
 _SMALLEST = 0.88  # times the body's size
 _FEW_CHARACTERS = 60  # between two headings, of a table of contents
 
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_COUNTS = "three|six|nine|twelve|thirteen|twenty-six|thirty-nine|fifty-two|\\d+"
+# Column heads of tables: dates, periods and units.
 _NOT_TITLE = re.compile(
-    r"(?:as (?:of|at)|at|for the|(?:fiscal )?(?:years?|quarters?|months?)|three|six|nine|twelve|"
-    r"thirteen|twenty-six|thirty-nine|fifty-two|\d+)\b.*\b(?:ended|months?|weeks?|years?|\d{4})\b.*|"
-    r"(?:(?:as )?(?:of|at) )?(?:january|february|march|april|may|june|july|august|september|october|november|december)"
-    r"\s+\d.*|\(.*\)|\(?[$€£¥] in \w+.*|in (?:millions|thousands|billions)\b.*|[\W\d_]+",
+    rf"(?:as (?:of|at)|at|for the|(?:fiscal )?(?:years?|quarters?|months?)|{_COUNTS})\b"
+    r".*\b(?:ended|months?|weeks?|years?|\d{4})\b.*|"
+    rf"(?:(?:as )?(?:of|at) )?(?:{_MONTHS})\s+\d.*|"
+    r"\(.*\)|\(?[$€£¥] in \w+.*|in (?:millions|thousands|billions)\b.*|[\W\d_]+",
     re.IGNORECASE,
 )
 _SENTENCE_END = (".", "!", "?", ":", ".”", '."', "。")
-_NEVER_LAST = {"the", "a", "an", "and", "or", "of", "to", "in", "for", "with", "by", "that", "our"}
+_NEVER_LAST = frozenset(
+    ("the", "a", "an", "and", "or", "of", "to", "in", "for", "with", "by", "that", "our")
+)
 _STARTS_NUMBERED = re.compile(r"[\dA-Z§]|part|chapter|item|section|article", re.IGNORECASE)
 
 
@@ -154,7 +159,7 @@ def _may_be_title(row: Row) -> bool:
 def _ends_like_title(text: str) -> bool:
     if text.endswith((",", ";", "-")) or text.rpartition(" ")[2] in _NEVER_LAST:
         return False
-    if text.endswith(("。", "；", "，")):
+    if text.endswith(("。", "\uff1b", "\uff0c")):
         return False
     if text.endswith(".") and not text.endswith("..."):
         sentences = text.rstrip(".")[8:].count(". ")
@@ -222,7 +227,7 @@ def _is_numbered_title(rows: list[Row], index: int, body: _Body) -> bool:
     division = DIVISION.match(row.text) or ITEM.match(row.text)
     if division and row.text[division.end() :].lstrip()[:1].islower():
         return False  # "Section 5 of the act"
-    if depth is None and not division or depth == 1 and body.flat:
+    if (depth is None and not division) or (depth == 1 and body.flat):
         return False
     if row.text.count(" ") > (8 if division else 12):
         return False

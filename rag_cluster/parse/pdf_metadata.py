@@ -16,7 +16,8 @@ _FILE_NAME = re.compile(
 _PLACEHOLDER = re.compile(
     r"(?:\W*(?:untitled|no title|title|document|doc|presentation|powerpoint presentation|slide|"
     r"layout|print|scan|scanned document|new document|unknown|unnamed|none|null|n/?a|test|blank|"
-    r"anonymous|pdf|report|book|template|default|unbenannt|unbekannt|ohne titel|sans titre|dokument|"
+    r"anonymous|pdf|report|book|template|default|unbenannt|unbekannt|ohne titel|"
+    r"sans titre|dokument|"
     r"sin título|senza titolo)\W*\d*\W*)",
     re.IGNORECASE,
 )
@@ -61,7 +62,7 @@ def useful_author(raw: str | None) -> str | None:
 
 
 def iso_date(raw: str | None) -> str | None:
-    """ISO 8601 calendar date (or year, or year and month) of a PDF date "D:20230105161720-05'00'"."""
+    """ISO 8601 date (or year, or year and month) of a PDF date, "D:20230105161720-05'00'"."""
     match = _DATE.match(raw or "")
     if match is None:
         return None

@@ -82,6 +82,6 @@ def _match_at(index: int, titles: set[str], rows: list[Row], plain: list[str]) -
         text += plain[last]
         if text in titles or text.lstrip("0123456789") in titles:
             return last
-        if not any(t.startswith(text) or t.startswith(text.lstrip("0123456789")) for t in titles):
+        if not any(t.startswith((text, text.lstrip("0123456789"))) for t in titles):
             return None
     return None

@@ -14,7 +14,7 @@ _NEAR = 4  # rows above and below, for the right edge of a paragraph
 _WORD_GAP = 0.12  # of the font size: a wider gap is a blank
 
 _CURRENCY = re.compile(r"(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF)\s?\(?")
-_TRAILING_CURRENCY = re.compile(r"(.*[\d)%–—-])\s+([A-Z]{0,3}[$€£¥₹])")
+_TRAILING_CURRENCY = re.compile(r"(.*[\d)%\u2013\u2014-])\s+([A-Z]{0,3}[$€£¥₹])")
 _CLOSING = re.compile(r"[)%†*]+|\)?\s?%|\)?\s?(?:pts?|bps)|x")
 _MARKER = re.compile(
     r"[^\w\s$€£¥]|o|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlc]{1,5})[.)]|"
@@ -22,7 +22,7 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 AMOUNT = re.compile(
-    r"[-–—(]?\s?(?:[A-Z]{0,3}[$€£¥₹]\s?)?[-–—(]?\d[\d.,'’\s]*\)?\s?(?:%|x|pts?|bps)?\)?|[-–—]+\s?%?"
+    r"[-\u2013\u2014(]?\s?(?:[A-Z]{0,3}[$€£¥₹]\s?)?[-\u2013\u2014(]?\d[\d.,'\u2019\s]*\)?\s?(?:%|x|pts?|bps)?\)?|[-\u2013\u2014]+\s?%?"
 )
 _YEAR = re.compile(r"(?:fy|fiscal\s)?(?:19|20)\d\d\*?(?:\s?\(\d\))?", re.IGNORECASE)
 
@@ -59,6 +59,7 @@ class Row:
 
     @property
     def opens_region(self) -> bool:
+        """The row is the first of its column or page."""
         return self.space == 0.0
 
 
@@ -145,18 +146,19 @@ def _join(cell: str, segment: Segment, gap: float) -> str | None:
         return cell + segment.text
     if gap <= _CELL_GAP * segment.size:
         return f"{cell} {segment.text}"
-    if _CURRENCY.fullmatch(cell) and segment.text[0] in "0123456789(-–—.,":
+    if _CURRENCY.fullmatch(cell) and segment.text[0] in "0123456789(-\u2013\u2014.,":
         return f"{cell} {segment.text}"
     if (
         _CLOSING.fullmatch(segment.text)
         and gap <= 2 * segment.size
-        and cell[-1] in "0123456789)–—-"
+        and cell[-1] in "0123456789)\u2013\u2014-"
     ):
         return cell + segment.text
     return None
 
 
 def is_amount(cell: str) -> bool:
+    """A number with what belongs to it: "$ 1,577", "(0.54)", "12 %", or the dash for none."""
     return AMOUNT.fullmatch(cell) is not None
 
 
@@ -193,7 +195,7 @@ def _run_end(rows: list[Row], start: int) -> int:
             continue
         labels += 1
         wide = row.x1 - row.x0 > 0.75 * (row.right - row.left)
-        if labels > 3 or wide and (labels > 1 or row.text.endswith(".")):
+        if labels > 3 or (wide and (labels > 1 or row.text.endswith("."))):
             break
     return end
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rag_cluster.parse.pdf_page import Segment
@@ -89,11 +90,9 @@ def _is_inside(row: Row, box: Sequence[float]) -> bool:
 def _replace(rows: list[Row], inside: list[int], cells: list[list[str]]) -> list[Row]:
     first = rows[inside[0]]
     text, header_length = markdown(cells)
-    row = Row(
-        first.page, text, [text], [first.x0], first.x0, first.x1, first.baseline, first.size,
-        False, False, first.left, first.right, first.space, MARKDOWN,
-    )  # fmt: skip
-    row.header_length = header_length
+    row = replace(
+        first, text=text, cells=[text], kind=MARKDOWN, header=False, header_length=header_length
+    )
     gone = set(inside)
     return [
         row if index == inside[0] else other

@@ -14,7 +14,7 @@ from rag_cluster.parse.pdf_levels import Mark
 from rag_cluster.parse.pdf_rows import MARKDOWN, TABLE, TEXT, Row, is_cells, leading_of
 
 _PARAGRAPH, _LINE, _BLANK = "\n\n", "\n", " "
-_SENTENCE_END = (".", "!", "?", ":", ";", "。", "！", "？", "：", ".”", '."', ".)", "”")
+_SENTENCE_END = (".", "!", "?", ":", ";", "。", "\uff01", "\uff1f", "\uff1a", ".”", '."', ".)", "”")
 _LIST_ITEM = re.compile(r"(?:[^\w\s\"“”(\[$€£¥]|o|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlc]{1,5})[.)])\s")
 _HYPHENS = "-\u2010\u00ad"
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
@@ -95,10 +95,10 @@ def _separator(
         return _BLANK
     if _LIST_ITEM.match(b.text) and not runs_on:
         return _LINE
-    return _flow(a, b, runs_on)
+    return _flow(a, b, runs_on=runs_on)
 
 
-def _flow(a: Row, b: Row, runs_on: bool) -> str:
+def _flow(a: Row, b: Row, *, runs_on: bool) -> str:
     """Separator between neighbouring lines of one block: the same paragraph, or a new one?"""
     ends = a.text.endswith(_SENTENCE_END)
     indented = b.x0 - a.x0 > 0.9 * b.size
@@ -108,7 +108,7 @@ def _flow(a: Row, b: Row, runs_on: bool) -> str:
     room = a.limit - a.x1
     # The writer broke the line although the next word would have fitted.
     broken = room > (min(len(first_word), 12) * 0.55 + 1.0) * b.size + 0.04 * (a.limit - a.left)
-    if not broken or runs_on and room < 0.6 * (a.limit - a.left):
+    if not broken or (runs_on and room < 0.6 * (a.limit - a.left)):
         return _BLANK
     return _PARAGRAPH if ends else _LINE
 
