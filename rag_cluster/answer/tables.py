@@ -24,9 +24,10 @@ def cells(row: str) -> list[str]:
 def read_row(text: str, units: Sequence[Unit], number: int, header: str) -> str:
     """Row `number` as "Header: cell; Header: cell"; "" where it is a header row itself.
 
-    The header is the row before the |---| line above, else the first row of the run where its
-    cells are words or years (two columns of words are names and values, without a header), else the first line of `header` (the repeated header rows of a split
-    table). A header with one cell less than the row leaves the first cell as the row's name.
+    The header is the row before the |---| line above; else the first row of the run where its
+    cells are words or years (but two columns of words are names and values, without a header);
+    else the first line of `header` (the repeated header rows of a split table). A header with one
+    cell less than the row leaves the first cell as the row's name.
     """
     run = _run_around(units, number)
     heads = _header_row(text, units, run)
