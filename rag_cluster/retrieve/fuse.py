@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int64]
 Scores = NDArray[np.floating]
 
-# The lowest score that a channel can give, whatever the query: cosine similarity, BM25.
-LOWEST_SCORE: Mapping[str, float] = {"dense": -1.0, "bm25": 0.0}
+# What an unrelated passage scores, whatever the query. BM25 gives 0 where no term is shared. A
+# cosine can be -1, but text encoders hardly go below 0, which two unrelated texts have; a minimum
+# of -1 would press all scores together near 1, and was measured to rank worse.
+LOWEST_SCORE: Mapping[str, float] = {"dense": 0.0, "bm25": 0.0}
 
 
 class Ranking(NamedTuple):
@@ -30,6 +32,10 @@ class Ranking(NamedTuple):
         """A ranking from one line of an index's answer: rows of -1 (no such hit) are dropped."""
         found = rows >= 0
         return cls(rows[found].astype(np.int64), scores[found].astype(np.float64))
+
+    def first(self, n: int) -> Ranking:
+        """The best n of it."""
+        return Ranking(self.rows[:n], self.scores[:n])
 
 
 def reciprocal_rank_fusion(
@@ -59,8 +65,8 @@ def convex(
     """The weighted mean over channels of scores that were brought to [0, 1].
 
     A score s becomes (s - low) / (high - low): `high` is the channel's best score for this query,
-    and `low` the lowest score that the channel could give (`lowest`), or, for a channel that
-    `lowest` does not name, its worst score in this ranking. So with a theoretical minimum a score
+    and `low` the score of an unrelated passage (`lowest`), or, for a channel that `lowest` does not
+    name, or which went below that, its worst score in this ranking. So with the default a score
     does not change with how many candidates were fetched. Where high equals low (one row, or all
     alike) every row gets 1: it was found, and nothing tells the rows apart. A row that a channel
     did not find gets 0 from it. Weights are divided by their sum over the given channels; all

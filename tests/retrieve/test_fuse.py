@@ -142,3 +142,17 @@ def test_convex_scores_lie_between_zero_and_one(dense, bm25, alpha):
 @given(rankings())
 def test_fusing_one_channel_keeps_its_order(dense):
     assert reciprocal_rank_fusion({"dense": dense}).rows.tolist() == dense.rows.tolist()
+
+
+def test_the_default_minimum_is_what_an_unrelated_passage_scores():
+    lists = {"dense": ranking((1, 0.8), (2, 0.4)), "bm25": ranking((2, 6.0), (3, 3.0))}
+    fused = convex(lists, alpha_weights(0.5))
+    assert as_dict(fused) == pytest.approx({1: 0.5, 2: 0.25 + 0.5, 3: 0.25})
+    deeper = {"dense": ranking((1, 0.8), (2, 0.4), (9, 0.1)), "bm25": lists["bm25"]}
+    again = as_dict(convex(deeper, alpha_weights(0.5)))
+    assert {row: again[row] for row in (1, 2, 3)} == pytest.approx(as_dict(fused))
+
+
+def test_the_head_of_a_ranking():
+    assert DENSE.first(2).rows.tolist() == [7, 3]
+    assert len(DENSE.first(9).rows) == 3

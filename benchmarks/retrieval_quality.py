@@ -1,0 +1,187 @@
+"""Retrieval quality of each channel, each fusion and the rerankers, on folders with qrels.
+
+    python -m benchmarks.retrieval_quality FOLDER... [--set key.path=value] [--json FILE]
+
+A folder has `queries.jsonl`, `qrels/*.tsv`, and `corpus.jsonl` (BEIR) or `pdfs/`. It is ingested by
+the pipeline once for each set of settings that shape an index, into `--work`, and searched there by
+the query path in every variant; so a second sweep over the same index takes seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rag_cluster import config as configuration
+from rag_cluster.answer.opening import Models, query_config
+from rag_cluster.answer.query import Engine
+from rag_cluster.config import Config, fingerprint
+from rag_cluster.errors import DatasetError, RagClusterError
+from rag_cluster.evaluate.datasets import read_qrels, read_queries
+from rag_cluster.evaluate.matching import Judgements, match
+from rag_cluster.evaluate.metrics import Measures
+from rag_cluster.evaluate.run import evaluate, search_depth
+from rag_cluster.models.ports import AsyncEncoder, Kind, Vectors
+from rag_cluster.schema import Passage
+from rag_cluster.storage import Collection, current_version
+
+MEASURES = "nDCG@10 R@100 RR@10 Success@10"
+ALPHAS = (0.3, 0.4, 0.5, 0.6, 0.7)
+
+VARIANTS: dict[str, list[str]] = {
+    "dense": ["retrieve.channels=[dense]"],
+    "bm25": ["retrieve.channels=[bm25]"],
+    "rrf": ["retrieve.fusion=rrf"],
+    **{f"convex {a}": ["retrieve.fusion=convex", f"retrieve.alpha={a}"] for a in ALPHAS},
+    "routed": ["retrieve.fusion=routed"],
+    "default": [],
+    "default, late interaction": ["rerank.kind=late_interaction"],
+}
+
+
+class RememberingEncoder:
+    """An encoder that encodes each query once, whatever the number of variants."""
+
+    def __init__(self, encoder: AsyncEncoder) -> None:
+        self._encoder = encoder
+        self._known: dict[tuple[str, Kind], Vectors] = {}
+
+    async def encode(self, texts: Sequence[str], kind: Kind = "query") -> Vectors:
+        """float32 [len(texts), dim]."""
+        new = [text for text in dict.fromkeys(texts) if (text, kind) not in self._known]
+        if new:
+            for text, vector in zip(new, await self._encoder.encode(new, kind), strict=True):
+                self._known[text, kind] = vector
+        return np.stack([self._known[text, kind] for text in texts])
+
+
+def measure(
+    folder: Path,
+    settings: Sequence[str],
+    work: Path,
+    names: str,
+    variants: Sequence[str],
+    show: Callable[[str, Mapping[str, float]], None],
+) -> dict[str, Any]:
+    """The measures of each variant on one folder."""
+    config = configuration.load(None, settings)
+    path = ingested(folder, config, work)
+    collection = Collection.open(path)
+    documents = collection.documents(["doc_id", "uri"]).to_pydict()
+    judgements = match(
+        [qrel for file in _qrels(folder) for qrel in read_qrels(file)],
+        zip(documents["doc_id"], documents["uri"], strict=True),
+    )
+    queries = read_queries(folder / "queries.jsonl")
+    measures = Measures(names)
+    models = Models(config, collection)
+    encoder = RememberingEncoder(models.encoder)
+    results: dict[str, Mapping[str, float]] = {}
+    for variant in variants:
+        chosen = query_config(collection, None, [*settings, *VARIANTS[variant]])
+        scorers = Models(chosen, collection).scorers()
+        engine = Engine(collection, chosen, encoder, scorers)
+        results[variant] = asyncio.run(_evaluate(engine, queries, judgements, measures))
+        show(variant, results[variant])
+    return {
+        "folder": folder.name,
+        "settings": list(settings),
+        "documents": collection.manifest["documents"],
+        "chunks": collection.manifest["chunks"],
+        "queries": sum(query in judgements.relevance for query in queries),
+        "results": results,
+    }
+
+
+async def _evaluate(
+    engine: Engine, queries: Mapping[str, str], judgements: Judgements, measures: Measures
+) -> dict[str, float]:
+    depth = search_depth(measures)
+
+    async def search(query: str) -> Sequence[Passage]:
+        return (await engine.search(query, top_k=depth)).hits
+
+    return (await evaluate(search, queries, judgements, measures)).metrics
+
+
+def ingested(folder: Path, config: Config, work: Path) -> Path:
+    """The collection of the folder under `work`, made now if it is not there."""
+    shape = fingerprint(
+        config.parse, config.metadata, config.chunk, config.enrich, config.embed, config.index
+    )
+    path = work / f"{folder.name}-{shape}"
+    if current_version(path) is None:
+        from rag_cluster.pipeline import ingest
+
+        summary = ingest([str(_source(folder))], path, config)
+        print(f"{folder.name}: {summary['chunks']} chunks in {summary['seconds']} s", flush=True)
+    return path
+
+
+def _source(folder: Path) -> Path:
+    for name in ("corpus.jsonl", "pdfs", "docs"):
+        if (folder / name).exists():
+            return folder / name
+    raise DatasetError(f"{folder} has no corpus.jsonl, pdfs/ or docs/ to ingest")
+
+
+def _qrels(folder: Path) -> list[Path]:
+    files = sorted((folder / "qrels").glob("*.tsv"))
+    if not files:
+        raise DatasetError(f"{folder} has no qrels/*.tsv to measure with")
+    return files
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures each folder and prints a table as it goes."""
+    parser = argparse.ArgumentParser(prog="benchmarks.retrieval_quality", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--metrics", default=MEASURES, help=f"default: {MEASURES}")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "rag-cluster-benchmarks",
+        help="where collections are kept between runs",
+    )
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args(arguments)
+    names = options.metrics.split()
+
+    def show(variant: str, metrics: Mapping[str, float]) -> None:
+        print(f"{variant:<28}" + "".join(f"{metrics[n]:>12.4f}" for n in names), flush=True)
+
+    results = []
+    try:
+        for folder in options.folders:
+            print(f"{folder.name:<28}" + "".join(f"{name:>12}" for name in names), flush=True)
+            results.append(
+                measure(
+                    folder,
+                    options.settings,
+                    options.work,
+                    options.metrics,
+                    options.variants,
+                    show,
+                )
+            )
+    except RagClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
