@@ -212,7 +212,9 @@ class Generate(Section):
     retries: int = key(3, "openai: tries again on 429, 5xx and lost connections", ge=0)
     sentences: int = key(3, "extractive: most sentences of an answer", ge=1)
     min_similarity: float = key(
-        0.3, "extractive: a sentence less similar to the question than this is no answer"
+        0.35,
+        "extractive: a sentence less similar to the question than this is no answer; one that "
+        "shares no word with it must reach 0.15 more",
     )
 
 

@@ -77,7 +77,7 @@ async def extract(
     encoder: AsyncEncoder,
     *,
     most: int = 3,
-    min_similarity: float = 0.3,
+    min_similarity: float = 0.35,
 ) -> list[Pick]:
     """At most `most` picks in readable order; none where no sentence is similar enough.
 
