@@ -27,6 +27,7 @@ _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u9fff\uac00-\ud7af]+|\S"
 )
 _LONGEST_CACHED = 64
+_LONGEST_RUN = 10_000
 _MOST_CACHED = 500_000
 
 
@@ -98,7 +99,13 @@ class FileTokenizer:
 
     def _learn(self, run: str) -> Spans:
         assert self._words is not None
-        spans = _in_order(self._encode(run))
+        # The normaliser takes quadratic time over a run without end, so that is read in parts.
+        parts = range(0, len(run), _LONGEST_RUN)
+        spans = [
+            (at + start, at + end)
+            for at in parts
+            for start, end in _in_order(self._encode(run[at : at + _LONGEST_RUN]))
+        ]
         if len(run) <= _LONGEST_CACHED:
             if len(self._words) >= _MOST_CACHED:
                 self._words.clear()

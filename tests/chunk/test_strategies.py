@@ -125,3 +125,9 @@ def test_a_page_of_base64_is_not_one_chunk() -> None:
     tree = config.build({"chunk": {"size": 100}})
     rows = Chunker(tree)(document.documents()).to_pylist()
     assert max(len(row["text"]) for row in rows if row["searchable"]) <= 3200
+
+
+def test_sentences_of_a_long_paragraph_are_found_across_blocks() -> None:
+    sentence = "今天天气很好我们去公园。"
+    rows = chunks(Made().add(sentence * 800), strategy="sentence", size=30)
+    assert texts(rows) == [sentence * 2] * 400

@@ -80,6 +80,11 @@ def test_starts_never_decrease(text: str) -> None:
         assert tokenizer.count([text]) == [len(spans)]
 
 
+def test_a_run_without_end_is_read_in_parts() -> None:
+    text = "日" * 25_000
+    assert load_tokenizer(PACKAGED_ENCODER).spans(text) == [(i, i + 1) for i in range(25_000)]
+
+
 def test_another_kind_of_tokenizer(tmp_path) -> None:
     import json
 
