@@ -1,8 +1,9 @@
 """HTML: the main text of a page, with its headings, lists and tables as Markdown.
 
 Trafilatura tells the main text from navigation, teasers and comments, in its fast mode, which found
-the true text of articles best. Where a page is short or is nearly all text there is nothing to tell
-apart, and where trafilatura finds nothing there is nothing to lose: then the body itself is walked.
+the true text of articles best. Where a page is short, has hardly a link or is nearly all text,
+there is nothing to tell apart, and where trafilatura finds nothing there is nothing to lose: then
+the body itself is walked, which keeps every heading.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _WORD = re.compile(r"\w")
 _SHORT_PAGE = 600  # letters and digits
 _NEARLY_ALL = 0.97
+_FEW_LINKS = 0.08  # of its letters; a page with navigation and teasers has many times as many
 
 logging.getLogger("trafilatura").addHandler(logging.NullHandler())
 
@@ -48,6 +50,7 @@ def parse(data: bytes, config: Parse) -> Parsed:  # noqa: ARG001 - every parser 
         include_tables=True,
         include_formatting=True,
         with_metadata=True,
+        date_extraction_params={"original_date": True, "extensive_search": False},
     )
     text, headings, tables = assemble(_choose(page, tree))
     return Parsed(
@@ -69,9 +72,14 @@ def _choose(page: Any, tree: Any) -> list[Block]:
     main = [] if page is None or page.body is None else list(blocks_of(page.body))
     inner = list(blocks_of(body, around=False))
     have, there = _letters(main), _letters(inner)
-    if there and (there < _SHORT_PAGE or have >= _NEARLY_ALL * there):
+    whole = there < _SHORT_PAGE or have >= _NEARLY_ALL * there
+    if there and (whole or _linked(body) < _FEW_LINKS * there):
         return inner
     return main if have else list(blocks_of(body))
+
+
+def _linked(body: Any) -> int:
+    return sum(len(_WORD.findall(link.xpath("string()"))) for link in body.iter("a"))
 
 
 def _letters(blocks: list[Block]) -> int:

@@ -26,7 +26,7 @@ _BLOCKS = (
     | {"pre", "blockquote", "quote", "hr", "figure", "figcaption", "form", "fieldset", "address"}
     | {"details", "summary", "center", "caption", "thead", "tbody", "tfoot", "dialog", "legend"}
 )
-_SILENT = {"script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "math"}
+_SILENT = {"script", "style", "noscript", "template", "svg", "iframe", "object", "canvas"}
 _SILENT |= {"select", "button", "input", "textarea", "audio", "video", "colgroup", "graphic", "img"}
 _AROUND = {"nav", "footer", "aside"}
 _SPACE = re.compile(r"[ \t\r\f\n]+")
@@ -167,10 +167,19 @@ def _inline(
 ) -> None:
     if name in _BREAKS:
         parts.append("\v")  # a newline that squeezing keeps
+    elif name == "math" or (child.get("type") or "").startswith("math/tex"):
+        parts.append(_formula(child))
     elif name and name not in _SILENT and not _is_hidden(child):
         text = _text(child, keep_space=keep_space, blocks=blocks)
         raised = name == "sup" or child.get("rend") == "#sup"
         parts.append(f"^{text}" if raised and text.strip().isdigit() and len(child) == 0 else text)
+
+
+def _formula(element: Any) -> str:
+    """LaTeX where the page has it (in MathML's annotation, or for MathJax), else its letters."""
+    notes = element.xpath(".//*[local-name()='annotation' and contains(@encoding, 'tex')]")
+    source = " ".join((notes[0] if notes else element).xpath("string()").split())
+    return f"${source}$" if source and (notes or _name(element) == "script") else source
 
 
 def _squeeze(text: str) -> str:

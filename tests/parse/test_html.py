@@ -55,6 +55,11 @@ def text_of(body: str) -> str:
         ("<ul><li>x<ol><li>y</li></ol></li></ul>", "- x\n  1. y"),
         ("<p>10<sup>6</sup> m<sub>2</sub></p>", "10^6 m2"),
         ("<p># no heading</p>", "# no heading"),
+        ("<p>so <script type='math/tex'>x_1 < 2</script>.</p>", "so $x_1 < 2$."),
+        (
+            "<p>so <math><mi>x</mi><annotation encoding='x-tex'>x^2</annotation></math></p>",
+            "so $x^2$",
+        ),
         ("<p>seen</p><p hidden>not</p><p style='display: none'>not</p>", "seen"),
         (
             "<table><tr><th>a<th colspan=2>b<tr><td rowspan=2>1<td>2<td>3<tr><td>4<td>5</table>",
