@@ -30,7 +30,7 @@ def chunks_of(document: Made, strategy: str, sizes: tuple[int, int, int]) -> lis
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(document=made(), sizes=SIZES)
 def test_what_holds_for_every_document(
     strategy: str, document: Made, sizes: tuple[int, int, int]
