@@ -9,6 +9,8 @@ read left, then right: one step of the recursive XY cut (Nagy, Seth and Viswanat
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from rag_cluster.parse.pdf_page import Line
 
 _BIN = 2.0  # points
@@ -71,7 +73,7 @@ def _parts_page(lines: list[Line], gutter: float) -> bool:
 def _edges(lines: list[Line]) -> tuple[float, float]:
     if not lines:
         return 0.0, 0.0
-    return min(line[0].x0 for line in lines), max(line[-1].x1 for line in lines)
+    return min([line[0].x0 for line in lines]), max([s.x1 for line in lines for s in line])
 
 
 def _split(lines: list[Line], gutter: float, depth: int) -> list[Region]:
@@ -103,18 +105,15 @@ def _emptiest_strip(lines: list[Line]) -> float | None:
     if sum([len(s.text) for line in lines for s in line]) < _MIN_CHARACTERS * count:
         return None  # the short cells of a table
     left, right = _edges(lines)
-    bins = int((right - left) / _BIN) + 2
+    bins = int((right - left) / _BIN) + 1
     if bins < 40:
         return None
     change = [0] * (bins + 1)
     for line in lines:
         for segment in line:
             change[int((segment.x0 - left) / _BIN)] += 1
-            change[min(bins, int((segment.x1 - left) / _BIN) + 1)] -= 1
-    crossing, covered = [], 0
-    for step in change:
-        covered += step
-        crossing.append(covered)
+            change[int((segment.x1 - left) / _BIN) + 1] -= 1
+    crossing = list(accumulate(change))
     low, high = bins // 5, bins - bins // 5
     least = min(crossing[low:high])
     if least > 0.4 * len(lines):

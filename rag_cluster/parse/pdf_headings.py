@@ -26,6 +26,7 @@ from rag_cluster.parse.pdf_rows import TABLE, TEXT, Row, is_cells, leading_of
 _MAX_CHARACTERS, _MAX_WORDS, _MAX_ROWS = 180, 28, 4
 _LARGER = 1.12  # times the body's size
 _SMALLEST = 0.88  # times the body's size
+_LITTLE_TEXT = 1000  # characters
 _FEW_CHARACTERS = 60  # between two headings, of a table of contents
 
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -80,7 +81,11 @@ def _body(rows: list[Row]) -> _Body:
         length = len(row.text)
         sizes[half_points(row.size)] += length
         bold += length if row.bold else -length
+    most = sizes.most_common(1)[0][1]
     size = sizes.most_common(1)[0][0]
+    if sizes.total() < _LITTLE_TEXT:
+        # A title may well outweigh a line or two of text: the smaller type is the body's.
+        size = min(s for s, count in sizes.items() if count >= 0.3 * most)
     return _Body(size, bold > 0, _is_flat(rows, size, bold > 0), leading_of(rows))
 
 

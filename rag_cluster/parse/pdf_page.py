@@ -19,6 +19,7 @@ FLAGS = pymupdf.TEXTFLAGS_DICT & ~pymupdf.TEXT_PRESERVE_IMAGES & ~pymupdf.TEXT_P
 _BOLD_FLAG, _ITALIC_FLAG = pymupdf.TEXT_FONT_BOLD, pymupdf.TEXT_FONT_ITALIC
 _FILLED_AND_STROKED = 16 | 32  # `char_flags`: how producers without a bold font draw bold
 _BOLD_NAME = re.compile(r"bold|black|heavy|demi", re.IGNORECASE)
+_UPRIGHT = (1, 0)
 _WIDE_GAP = re.compile(r"\s{3,}|\t")
 # Kept: the soft hyphen (it marks a line end), zero-width joiners (they change the script's shape).
 _KEPT_INVISIBLE = "\u00ad\u200c\u200d"
@@ -55,19 +56,30 @@ class Page:
 def read_page(page: Any) -> Page:
     """The lines of a `pymupdf.Page`. Raises whatever MuPDF raises for a broken page."""
     content = page.get_text("dict", flags=FLAGS)
-    by_direction: dict[tuple[int, int], list[Segment]] = {}
+    upright: list[Segment] = []
+    by_direction: dict[tuple[int, int], list[Segment]] = {_UPRIGHT: upright}
+    width, height = content["width"], content["height"]
     for block in content["blocks"]:
         for line in block.get("lines", ()):
+            spans = line["spans"]
+            if len(spans) == 1 and spans[0]["text"].isspace():
+                continue
+            if line["dir"] == _UPRIGHT:
+                _add_segments(line, _UPRIGHT, width, height, upright)
+                continue
             cosine, sine = line["dir"]
             direction = (round(cosine), round(sine)) if abs(cosine * sine) < 0.01 else (0, 0)
             segments = by_direction.setdefault(direction, [])
-            _add_segments(line, direction, content["width"], content["height"], segments)
-    counts = Counter({d: sum(len(s.text) for s in ss) for d, ss in by_direction.items() if any(d)})
+            _add_segments(line, direction, width, height, segments)
+    if len(by_direction) == 1:
+        return Page(width, height, group_lines(upright))
+    counts = Counter(
+        {d: sum(len(s.text) for s in ss) for d, ss in by_direction.items() if any(d) and ss}
+    )
     if not counts:
-        return Page(content["width"], content["height"], [], by_direction.get((0, 0), []))
+        return Page(width, height, [], by_direction.get((0, 0), []))
     main = counts.most_common(1)[0][0]
     stray = [s for d, segments in by_direction.items() if d != main for s in segments]
-    width, height = content["width"], content["height"]
     if main[0] == 0:
         width, height = height, width
     return Page(width, height, group_lines(by_direction[main]), stray)
@@ -101,7 +113,7 @@ def _add_segments(
     if not text:
         return
     size, italic = span["size"], bool(span["flags"] & _ITALIC_FLAG)
-    if direction == (1, 0):
+    if direction is _UPRIGHT:
         x0, top, x1, bottom = line["bbox"]
         baseline = span["origin"][1]
     else:

@@ -69,10 +69,10 @@ def make_rows(lines: list[Line], left: float, right: float, page: int) -> list[R
     previous = None
     for line in lines:
         cells, starts = _cells(line)
-        main = max(line, key=lambda s: len(s.text))
+        main = line[0] if len(line) == 1 else max(line, key=lambda s: len(s.text))
         text = CELL_SEPARATOR.join(cells)
         space = 0.0 if previous is None else max(0.01, main.baseline - previous)
-        bold = all([s.bold for s in line if len(s.text) > 1] or [main.bold])
+        bold = main.bold and all(s.bold for s in line if len(s.text) > 1)
         if rows and _is_label_for(rows[-1], cells, starts[0], space):
             _append_values(rows[-1], cells, starts, line[-1].x1)
             continue
@@ -85,6 +85,8 @@ def make_rows(lines: list[Line], left: float, right: float, page: int) -> list[R
         previous = main.baseline
     mark_tables(rows)
     for index, row in enumerate(rows):
+        if row.kind != TEXT:
+            continue
         near = rows[max(0, index - _NEAR) : index + _NEAR + 1]
         row.limit = max([r.x1 for r in near if r.kind == TEXT], default=right)
     return rows

@@ -9,14 +9,39 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rag_cluster.parse.pdf_page import Line, Page, Segment
 
 _DEPTH = 4  # lines from either edge that may be running lines
-_MARGIN = 0.15  # of the page's height, for lines that are not the outermost
+_MARGIN = 0.12  # of the page's height, for lines that are not the outermost
+_OUTER_MARGIN = 0.2  # ... for the outermost one
+_COUNTING_MARGIN = 0.08  # ... for text with a number that counts: "Section 3" may be a heading
 _WINDOW = 8  # pages before and after in which a line must repeat: headers change by chapter
+_SAME_HEIGHT = 0.012  # of the page's height
+_MAX_CHARACTERS = 200
+
 _NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:page|seite|p\.|pag\.?|página|pagina|stran[aá]|第)?\W*(?:\d+|[ivxlc]+)\s*"
+    r"(?:(?:of|von|de|di|/|\|)\s*\d+|页|頁|ページ)?\W*",
+)
+_TITLE_WORD = re.compile(
+    r"(?:chapter|section|part|item|appendix|annex|article|exhibit|note|lesson|unit|step|figure|"
+    r"table|question|kapitel|teil|abschnitt|anhang|schedule|volume|day|week)\W*$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A line near the page's edge; `distance` from it as a share of the height."""
+
+    index: int
+    text: str
+    distance: float
+    outermost: bool
+    counts: bool  # a number in it may be the page's
 
 
 def find_running(pages: list[Page]) -> list[set[int]]:
@@ -28,18 +53,16 @@ def find_running(pages: list[Page]) -> list[set[int]]:
         edges = [_edge_lines(page, side) for page in pages]
         places: dict[str, list[tuple[int, float, bool]]] = {}
         for number, lines in enumerate(edges):
-            for rank, (_, line, y) in enumerate(lines):
-                for key in _keys(line, number):
-                    places.setdefault(key, []).append((number, y, rank == 0))
+            for edge in lines:
+                for key in _keys(edge, number):
+                    places.setdefault(key, []).append((number, edge.distance, edge.outermost))
         for number, lines in enumerate(edges):
-            for rank, (index, line, y) in enumerate(lines):
-                if not _repeats(line, number, y, rank, places, len(pages)):
+            for edge in lines:
+                if not _repeats(edge, number, places, len(pages)):
                     break
-                if _opens_table(pages[number].lines, index, side):
+                if _belongs_to_body(pages[number].lines, edge, side, len(pages)):
                     break
-                if len(pages) <= 3 and not _stands_apart(pages[number].lines, index, side):
-                    break
-                running[number].add(index)
+                running[number].add(edge.index)
     return running
 
 
@@ -52,30 +75,38 @@ def find_repeated_stray(pages: list[Page]) -> set[str]:
     return {text for text, count in counts.items() if count >= 3}
 
 
-def _edge_lines(page: Page, side: int) -> list[tuple[int, Line, float]]:
-    """(index, line, distance from the edge as a share of the height), outermost first."""
-    indexes = range(len(page.lines)) if side == 1 else range(len(page.lines) - 1, -1, -1)
-    found: list[tuple[int, Line, float]] = []
+def _edge_lines(page: Page, side: int) -> list[_Edge]:
+    """The lines nearest the edge, outermost first."""
+    count = len(page.lines)
+    indexes = range(count) if side == 1 else range(count - 1, -1, -1)
+    sizes = sorted(line[0].size for line in page.lines)
+    found: list[_Edge] = []
     for index in indexes[:_DEPTH]:
         line = page.lines[index]
         y = line[0].baseline / page.height
         distance = y if side == 1 else 1 - y
         if found and distance > _MARGIN:
             break
-        found.append((index, line, distance))
+        text = " ".join([segment.text for segment in line]).casefold()
+        if len(text) > _MAX_CHARACTERS:
+            break
+        plain = bool(_PAGE_NUMBER.fullmatch(text))
+        small = line[0].size <= 1.2 * sizes[count // 2]
+        counts = plain or (small and distance < _COUNTING_MARGIN)
+        found.append(_Edge(index, text, distance, not found, counts))
     return found
 
 
-def _keys(line: Line, page: int) -> Iterator[str]:
+def _keys(edge: _Edge, page: int) -> Iterator[str]:
     """The line's text, and the text with each number in turn replaced by its lead over `page`."""
-    text = " ".join([segment.text for segment in line]).casefold()
-    if len(text) > 200:
-        return
+    text = edge.text
     yield text
+    if not edge.counts:
+        return
     numbers = list(_NUMBER.finditer(text))
     for match in numbers if len(numbers) <= 6 else (numbers[0], numbers[-1]):
         value = _value(match[0])
-        if value is not None:
+        if value is not None and not _TITLE_WORD.search(text[: match.start()]):
             yield f"{text[: match.start()]}\0{value - page}{text[match.end() :]}"
 
 
@@ -88,49 +119,55 @@ def _value(token: str) -> int | None:
 
 
 def _repeats(
-    line: Line,
+    edge: _Edge,
     page: int,
-    y: float,
-    rank: int,
     places: dict[str, list[tuple[int, float, bool]]],
     page_count: int,
 ) -> bool:
+    """The line stands on enough of the pages around: at the same height, or as their number."""
     needed = 2 if page_count <= 3 else 3
-    for key in _keys(line, page):
+    for key in _keys(edge, page):
+        is_number = "\0" in key and edge.outermost
+        if not is_number and edge.distance > _OUTER_MARGIN:
+            continue
         where = places[key]
-        counts_pages = "\0" in key
         first = bisect_left(where, (page - _WINDOW,))
         last = bisect_left(where, (page + _WINDOW + 1,))
         near = {
             other
-            for other, other_y, outermost in where[first:last]
-            if abs(other_y - y) < 0.012 or (outermost and rank == 0 and counts_pages)
+            for other, distance, outermost in where[first:last]
+            if abs(distance - edge.distance) < _SAME_HEIGHT or (outermost and is_number)
         }
         if len(near) >= needed:
             return True
     return False
 
 
-def _opens_table(lines: list[Line], index: int, side: int) -> bool:
+def _belongs_to_body(lines: list[Line], edge: _Edge, side: int, page_count: int) -> bool:
+    """The line is the head of a table, or stands nearer to the body than to the page's edge."""
+    if side == 1 and _opens_table(lines, edge.index):
+        return True
+    inner = edge.index + side
+    if not 0 <= inner < len(lines):
+        return page_count <= 3
+    line = lines[edge.index]
+    inner_gap = abs(lines[inner][0].baseline - line[0].baseline)
+    if not edge.outermost:
+        outer_gap = abs(lines[edge.index - side][0].baseline - line[0].baseline)
+        return outer_gap > 1.2 * inner_gap
+    apart = inner_gap > 1.8 * max(line[0].size, lines[inner][0].size)
+    return page_count <= 3 and not apart
+
+
+def _opens_table(lines: list[Line], index: int) -> bool:
     """A header row repeated where a table runs over pages: cells, with aligned cells just below."""
-    neighbour = index + 1
-    if side == -1 or neighbour >= len(lines) or len(lines[index]) < 2 or len(lines[neighbour]) < 2:
+    if index + 1 >= len(lines) or len(lines[index]) < 2 or len(lines[index + 1]) < 2:
         return False
-    line, below = lines[index], lines[neighbour]
+    line, below = lines[index], lines[index + 1]
     if below[0].baseline - line[0].baseline > 2.5 * max(line[0].size, below[0].size):
         return False
-    aligned = sum(any(_overlap(cell, other) for other in below) for cell in line)
-    return aligned >= 2
+    return sum([any(_overlap(cell, other) for other in below) for cell in line]) >= 2
 
 
 def _overlap(a: Segment, b: Segment) -> bool:
     return a.x0 <= b.x1 and b.x0 <= a.x1
-
-
-def _stands_apart(lines: list[Line], index: int, side: int) -> bool:
-    """A gap wider than between lines of a paragraph lies between the line and the body."""
-    inner = index + side
-    if not 0 <= inner < len(lines):
-        return False
-    gap = abs(lines[inner][0].baseline - lines[index][0].baseline)
-    return gap > 1.8 * max(lines[index][0].size, lines[inner][0].size)

@@ -62,6 +62,32 @@ def test_headers_that_change_with_the_chapter_and_roman_numbers_go() -> None:
     assert not set(numerals) & set(text.split())
 
 
+def test_headings_and_text_that_count_with_the_pages_are_content() -> None:
+    drawing = Drawing()
+    for number in range(1, 8):
+        drawing.new_page().line(30, f"The Mill Book - {number}")
+        drawing.line(90, f"Chapter {number}", size=16, font=BOLD)
+        drawing.line(110, f"This is the text of page {number}.")
+        drawing.line(740, f"The last words of page {number} stand here.")
+        drawing.line(820, f"- {number} -", x=290)
+    parsed = drawing.parse()
+    for number in range(1, 8):
+        assert page_text(parsed, number) == (
+            f"Chapter {number}\n\nThis is the text of page {number}.\n\n"
+            f"The last words of page {number} stand here."
+        )
+    assert [h.title for h in parsed.headings] == [f"Chapter {n}" for n in range(1, 8)]
+
+
+def test_a_footer_that_moves_with_the_text_goes() -> None:
+    drawing = Drawing()
+    for number in range(1, 6):
+        y = drawing.new_page().lines(90, prose(4 + 3 * number, 470, start=number))
+        drawing.line(y + 40, str(number + 16), x=290)
+    text = drawing.parse().text
+    assert not any(str(number + 16) in text for number in range(1, 6))
+
+
 def test_numbers_that_do_not_count_with_the_pages_are_content() -> None:
     drawing = Drawing()
     for number in (1007, 1003, 1011, 1002):
