@@ -1,0 +1,165 @@
+"""Language models: any server with OpenAI's chat API, or a local causal model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rag_cluster.config import Generate
+from rag_cluster.errors import ConfigError, ModelError, ServiceError
+from rag_cluster.models.ports import LLM, Completion, Request
+
+if TYPE_CHECKING:
+    import openai
+
+# Seconds before the first retry; doubled for each further one, up to the longest.
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 20.0
+
+Result = TypeVar("Result")
+
+
+def load_llm(config: Generate) -> LLM:
+    """The language model of `generate.kind` `openai` or `transformers`.
+
+    Raises ConfigError where a key is missing, ModelError where a local model is not found.
+    """
+    if config.kind == "extractive":
+        raise ConfigError("generate.kind is extractive, which uses no language model")
+    if config.model is None:
+        raise ConfigError(f"generate.kind is {config.kind}: name its model in generate.model")
+    if config.kind == "openai":
+        return OpenAIChat(config)
+    from rag_cluster.models.causal import TransformersLLM
+
+    return TransformersLLM(config.model)
+
+
+class OpenAIChat:
+    """A model behind OpenAI's chat completions API: vLLM, Ollama, or a hosted one.
+
+    Timeouts, lost connections, 429 and 5xx are tried again `generate.retries` times, after a wait
+    that doubles and is drawn at random up to its bound ("full jitter"), or that the server asks
+    for in Retry-After. A stream is tried again only until its first piece has come.
+    """
+
+    def __init__(self, config: Generate) -> None:
+        import openai
+
+        self.name = config.model or ""
+        key = os.environ.get(config.api_key_env)
+        if key is None and config.base_url is None:
+            raise ConfigError(
+                f"generate.kind is openai: set generate.base_url to your server, or the "
+                f"environment variable {config.api_key_env} for the hosted service"
+            )
+        self._retries = config.retries
+        self._where = f"{config.model!r} at {config.base_url or 'the hosted service'}"
+        self._timeout_s = config.timeout_s
+        self._client = openai.AsyncOpenAI(
+            # Servers of one's own take any key; the client insists on having one.
+            api_key=key or "none",
+            base_url=config.base_url,
+            timeout=config.timeout_s,
+            max_retries=0,
+        )
+
+    async def generate(self, request: Request) -> Completion:
+        """The whole completion. Raises ServiceError after the retries, or where it is empty."""
+
+        async def call() -> Any:
+            return await self._client.chat.completions.create(**self._arguments(request))
+
+        answer = await self._retried(call)
+        text = answer.choices[0].message.content if answer.choices else None
+        if not text:
+            reason = answer.choices[0].finish_reason if answer.choices else "no choices"
+            raise ServiceError(f"{self._where} answered without text ({reason})")
+        usage = answer.usage
+        asked = usage.prompt_tokens if usage else 0
+        return Completion(text, asked, usage.completion_tokens if usage else 0)
+
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        """Pieces of the completion as they come. Raises ServiceError as `generate` does."""
+        import openai
+
+        async def call() -> Any:
+            return await self._client.chat.completions.create(
+                **self._arguments(request), stream=True
+            )
+
+        pieces = await self._retried(call)
+        came = False
+        try:
+            async for piece in pieces:
+                text = piece.choices[0].delta.content if piece.choices else None
+                if text:
+                    came = True
+                    yield text
+        except openai.OpenAIError as error:
+            raise ServiceError(f"{self._where} broke off its answer: {_reason(error)}") from error
+        finally:
+            await pieces.close()
+        if not came:
+            raise ServiceError(f"{self._where} answered without text")
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
+            "model": self.name,
+            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+        }
+        return arguments | ({"stop": list(request.stop)} if request.stop else {})
+
+    async def _retried(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        import openai
+
+        for attempt in range(self._retries + 1):
+            try:
+                # The client's own timeout is per read: a server that trickles would hold us.
+                return await asyncio.wait_for(call(), self._timeout_s)
+            except (openai.OpenAIError, TimeoutError) as error:
+                last = error
+                if not _passing(error):
+                    break
+            if attempt < self._retries:
+                await asyncio.sleep(_wait_s(last, attempt))
+        tries = "" if not _passing(last) else f" after {attempt + 1} tries"
+        raise ServiceError(f"{self._where} failed{tries}: {_reason(last)}") from last
+
+
+def _passing(error: Exception) -> bool:
+    """Whether the same request may succeed a little later."""
+    import openai
+
+    if isinstance(error, openai.APIStatusError):
+        return error.status_code in (408, 409, 429) or error.status_code >= 500
+    return isinstance(error, openai.APIConnectionError | TimeoutError)
+
+
+def _wait_s(error: Exception, attempt: int) -> float:
+    response: Any = getattr(error, "response", None)
+    asked = response.headers.get("retry-after", "") if response is not None else ""
+    try:
+        return min(max(float(asked), 0.0), _LONGEST_WAIT_S)
+    except ValueError:
+        bound = min(_FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S)
+        return random.uniform(0, bound)  # noqa: S311 - jitter, not a secret
+
+
+def _reason(error: Exception) -> str:
+    import openai
+
+    if isinstance(error, openai.APITimeoutError | TimeoutError):
+        return "no answer in time (generate.timeout_s)"
+    if isinstance(error, openai.APIStatusError):
+        return f"HTTP {error.status_code}: {' '.join(str(error.message).split())[:300]}"
+    return " ".join(str(error).split())[:300] or type(error).__name__
