@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 import yaml
@@ -18,6 +19,7 @@ import yaml
 from rag_cluster.cli import app
 from rag_cluster.config import build, load
 from rag_cluster.index.filters import parse_filter
+from rag_cluster.retrieve.fuse import Ranking, alpha_weights, convex, reciprocal_rank_fusion
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -99,6 +101,24 @@ def test_filters_shown_in_the_configuration_page_are_filters():
     assert len(filters) == 4
     for shown in filters:
         assert parse_filter(json.loads(shown), fields) is not None
+
+
+def test_the_worked_example_of_fusion_is_what_fusion_gives():
+    text = (ROOT / "docs/retrieval.md").read_text("utf-8")
+    rankings = {
+        "dense": Ranking(np.array([0, 1, 2]), np.array([0.8, 0.7, 0.5])),
+        "bm25": Ranking(np.array([1, 3]), np.array([12.0, 6.0])),
+    }
+    ranks = reciprocal_rank_fusion(rankings)
+    shown = re.search(
+        r"B gets .* = (\.\d+), A .* = (\.\d+), D .* = (\.\d+), C .* = (\.\d+)\.", text
+    )
+    assert ranks.rows.tolist() == [1, 0, 3, 2]
+    assert np.allclose(ranks.scores, [float(value) for value in shown.groups()], atol=1e-4)
+    scores = convex(rankings, alpha_weights(0.5))
+    shown = re.search(r"B has (\.\d+), A (\.\d+), C (\.\d+), D (\.\d+)\.", text)
+    assert scores.rows.tolist() == [1, 0, 2, 3]
+    assert np.allclose(scores.scores, [float(value) for value in shown.groups()], atol=1e-3)
 
 
 def test_every_target_of_the_makefile_is_explained():
