@@ -16,7 +16,6 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\ufffe\uf
 _SOFT_HYPHEN = re.compile("\u00ad")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_TRAILING_SPACE = re.compile("[ \t]+(?=\n)|[ \t]+$")
 _BLANK_LINES = re.compile("\n{4,}")
 
 # UTF-8 that was read as Windows-1252: a lead byte and its continuation bytes as characters.
@@ -49,7 +48,8 @@ def clean(text: str) -> str:
 
 def tidy(text: str) -> str:
     """Clean text without spaces at line ends and with at most two empty lines in a row."""
-    return _BLANK_LINES.sub("\n\n\n", _TRAILING_SPACE.sub("", clean(text))).strip("\n")
+    lines = (line.rstrip(" \t") for line in clean(text).split("\n"))
+    return _BLANK_LINES.sub("\n\n\n", "\n".join(lines)).strip("\n")
 
 
 def scrub(text: str) -> str:

@@ -135,7 +135,7 @@ def _record_row(
         data,
         doc_id=document_id(own_id or row_uri),
         media_type=MEDIA_TYPES[kind],
-        title=title or name,
+        title=title,  # an id would only stand in the way of the words
         text=text,
         sections=build_sections(text, [], title),
         metadata=dump_metadata({k: v for k, v in record.items() if k not in named}),

@@ -62,6 +62,7 @@ _APPENDIX = re.compile(
 )
 _FEW_LINES = 2
 _SHORT_LINE = 90
+_TAIL = 80  # characters at the end of a line, where its page number is looked for
 _SENTENCE_END = re.compile(r"[.!?。！？]$")  # noqa: RUF001
 
 
@@ -151,9 +152,13 @@ def _role(text: str, section: dict[str, Any], sections: list[dict[str, Any]]) ->
 
 def _looks_like_contents(lines: list[str], sections: list[dict[str, Any]]) -> bool:
     if len(lines) < _FEW_LINES:
-        return any(_LEADERS.search(line) for line in lines)
+        return any(_LEADERS.search(line[-_TAIL:]) for line in lines)
     listed = sum(
-        bool(_LISTED.search(line) or _LEADERS.search(line) or _LINK_ITEM.match(line))
+        bool(
+            _LISTED.search(line[-_TAIL:])
+            or _LEADERS.search(line[-_TAIL:])
+            or _LINK_ITEM.match(line)
+        )
         for line in lines
     )
     if listed * 2 >= len(lines):
@@ -167,7 +172,7 @@ def _looks_like_contents(lines: list[str], sections: list[dict[str, Any]]) -> bo
 def _looks_like_index(lines: list[str]) -> bool:
     if len(lines) <= _FEW_LINES:
         return False
-    return sum(bool(_PAGE_LIST.search(line)) for line in lines) * 2 >= len(lines)
+    return sum(bool(_PAGE_LIST.search(line[-_TAIL:])) for line in lines) * 2 >= len(lines)
 
 
 def _bare(line: str) -> str:

@@ -67,12 +67,14 @@ _HTML_START = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _XML_START = re.compile(r"^\s*<\?xml\b|^\s*<svg\b", re.IGNORECASE)
-_HTML_TAGS = re.compile(r"<(?:html|head|body|div|p|span|table|h[1-6]|ul|a)\b[^>]*>", re.IGNORECASE)
+_HTML_TAGS = re.compile(
+    r"<(?:html|head|body|div|p|span|table|h[1-6]|ul|a)\b[^>]{0,500}>", re.IGNORECASE
+)
 _META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _XML_CHARSET = re.compile(rb"^\s*<\?xml[^>]+encoding\s*=\s*[\"']([\w-]+)", re.IGNORECASE)
 _MARKDOWN_SIGNS = (
     re.compile(r"^#{1,6} \S.*\n\s*\n", re.MULTILINE),
-    re.compile(r"\[[^\]\n]+\]\([^)\s]+\)"),
+    re.compile(r"\[[^\]\n]{1,200}\]\([^)\s]{1,500}\)"),
     re.compile(r"^(?:```|~~~)", re.MULTILINE),
     re.compile(r"^\s*\|?\s*:?-{3,}:?\s*\|", re.MULTILINE),
     re.compile(r"\*\*[^*\n]+\*\*"),

@@ -37,7 +37,7 @@ def title_from_name(uri: str) -> str:
 
 def is_title(text: str | None) -> bool:
     """Whether a title field holds words that a person meant as a title."""
-    return text is not None and _NO_TITLE.match(text.strip()) is None
+    return text is not None and _NO_TITLE.match(text.strip()[:_LONGEST_TITLE]) is None
 
 
 def choose_title(own: str | None, headings: Sequence[Heading], uri: str) -> str:

@@ -48,6 +48,10 @@ def test_scrub_keeps_every_position(text: str) -> None:
     scrubbed.encode("utf-8")
 
 
+def test_tidy_is_quick_on_long_runs_of_space() -> None:
+    assert tidy("a" + " " * 2_000_000 + "b") == "a" + " " * 2_000_000 + "b"
+
+
 def test_tidy_and_one_line() -> None:
     assert tidy("\n a  \nb\t\n\n\n\n\n c\n") == " a\nb\n\n\n c"
     assert one_line(" a\n\tb  c ") == "a b c"
