@@ -137,9 +137,9 @@ class Retrieve(Section):
         ("dense", "bm25"), "what is searched, to be fused", min_length=1
     )
     fusion: Literal["rrf", "convex", "routed"] = key(
-        "convex",
-        "rrf = reciprocal rank fusion; convex = weighted min-max scores; routed = convex whose "
-        "weights follow the kind of query",
+        "routed",
+        "rrf = reciprocal rank fusion; convex = weighted mean of scores, each divided by its "
+        "channel's best; routed = convex whose weights follow the kind of query",
     )
     top_k: int = key(10, "hits to return", ge=1, le=10_000)
     candidates: int = key(100, "hits to fetch of each channel before fusion", ge=1)
