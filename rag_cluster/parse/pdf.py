@@ -92,7 +92,7 @@ def _fast(document: Any, pages: list[Page], *, tables: bool) -> Text:
     for number, page in enumerate(pages):
         page_rows: list[Row] = []
         for region, left, right in reading_order(page.lines, gutters[number], usual):
-            page_rows += make_rows(region, left, right, number)
+            page_rows += make_rows(region, left, right, number, page.width / 2)
         if tables and page_rows:
             page_rows = _with_tables(document, page_rows, page, number)
         stray = [segment for segment in page.stray if segment.text not in repeated_stray]

@@ -71,7 +71,27 @@ def find_headings(rows: list[Row]) -> list[Mark]:
         index += 1
     marks = _drop_contents(marks, rows)
     set_levels(marks, rows)
-    return marks
+    return _join_subtitles(marks, rows)
+
+
+def _join_subtitles(marks: list[Mark], rows: list[Row]) -> list[Mark]:
+    """A company's name right below a statement's title would rank above it: it joins the title."""
+    kept: list[Mark] = []
+    for mark in marks:
+        row = rows[mark.first]
+        above = kept[-1] if kept else None
+        if (
+            above is not None
+            and above.last + 1 == mark.first
+            and above.level > mark.level
+            and 0 < row.space < 2.2 * row.size
+            and half_points(row.size) == half_points(rows[above.last].size)
+            and not (depth_of(row.text) or ITEM.match(row.text) or DIVISION.match(row.text))
+        ):
+            above.last = mark.last
+        else:
+            kept.append(mark)
+    return kept
 
 
 def _body(rows: list[Row]) -> _Body:
@@ -157,8 +177,10 @@ def _may_be_title(row: Row) -> bool:
     if text[0].islower() or _NOT_TITLE.fullmatch(text):
         return False
     width = row.right - row.left
-    centred = abs((row.x0 + row.x1) - (row.left + row.right)) < 0.12 * width
-    return centred or row.x0 - row.left < 0.25 * width
+    centre = (row.x0 + row.x1) / 2
+    of_column = abs(centre - (row.left + row.right) / 2) < 0.06 * width
+    of_page = abs(centre - row.middle) < 0.04 * row.middle
+    return of_column or of_page or row.x0 - row.left < 0.25 * width
 
 
 def _ends_like_title(text: str) -> bool:
@@ -167,8 +189,8 @@ def _ends_like_title(text: str) -> bool:
     if text.endswith(("。", "\uff1b", "\uff0c")):
         return False
     if text.endswith(".") and not text.endswith("..."):
-        sentences = text.rstrip(".")[8:].count(". ")
-        return sentences == 0
+        number = ITEM.match(text) or DIVISION.match(text)
+        return ". " not in text[number.end() if number else 4 : -1].lstrip()
     return True
 
 
@@ -201,9 +223,10 @@ def _in_table(rows: list[Row], index: int, body_size: float) -> bool:
     if row.kind == TABLE:
         return True
     above = rows[index - 1] if index else row
-    if above.kind == TABLE and not row.opens_region and row.space < 1.7 * row.size:
-        return index + 1 < len(rows) and rows[index + 1].kind == TABLE
-    return False
+    if above.kind != TABLE or row.opens_region or index + 1 == len(rows):
+        return False
+    near = row.space < (4 if row.text.endswith(":") else 1.7) * row.size
+    return near and rows[index + 1].kind == TABLE
 
 
 def _stands_alone(rows: list[Row], index: int, body: _Body) -> bool:
@@ -218,7 +241,8 @@ def _stands_alone(rows: list[Row], index: int, body: _Body) -> bool:
         )
     if row.space > 1.25 * body.leading * row.size:
         return True
-    return above.kind != TEXT or style_of(above) != style_of(row) or _is_short(above)
+    same = half_points(above.size) == half_points(row.size) and above.bold == row.bold
+    return above.kind != TEXT or not same or _is_short(above)
 
 
 def _is_short(row: Row) -> bool:

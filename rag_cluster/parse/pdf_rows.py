@@ -36,7 +36,7 @@ class Row:
 
     `left` and `right` are the edges of its column, `space` the distance to the baseline of the row
     above in the same region (0 for the first), all in points. `limit` is where the text
-    around the row ends on the right. `header_length` is MARKDOWN's.
+    around the row ends on the right, `middle` half the page's width. `header_length` is MARKDOWN's.
     """
 
     page: int
@@ -56,6 +56,7 @@ class Row:
     header: bool = False
     header_length: int = 0
     limit: float = 0.0
+    middle: float = 0.0
 
     @property
     def opens_region(self) -> bool:
@@ -63,7 +64,9 @@ class Row:
         return self.space == 0.0
 
 
-def make_rows(lines: list[Line], left: float, right: float, page: int) -> list[Row]:
+def make_rows(
+    lines: list[Line], left: float, right: float, page: int, middle: float = 0.0
+) -> list[Row]:
     """The rows of one region."""
     rows: list[Row] = []
     previous = None
@@ -85,6 +88,7 @@ def make_rows(lines: list[Line], left: float, right: float, page: int) -> list[R
         previous = main.baseline
     mark_tables(rows)
     for index, row in enumerate(rows):
+        row.middle = middle
         if row.kind != TEXT:
             continue
         near = rows[max(0, index - _NEAR) : index + _NEAR + 1]
