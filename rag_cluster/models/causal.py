@@ -138,7 +138,7 @@ class _Streamer:
         self._gone = gone
         self._given = 0
 
-    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+    def __call__(self, input_ids: Any, *_: Any, **__: Any) -> Any:
         import torch
 
         text = self._tokenizer.decode(input_ids[0, self.skip :], skip_special_tokens=True)

@@ -6,14 +6,11 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rag_cluster.config import Generate
-from rag_cluster.errors import ConfigError, ModelError, ServiceError
+from rag_cluster.errors import ConfigError, ServiceError
 from rag_cluster.models.ports import LLM, Completion, Request
-
-if TYPE_CHECKING:
-    import openai
 
 # Seconds before the first retry; doubled for each further one, up to the longest.
 _FIRST_WAIT_S = 0.5
@@ -106,7 +103,7 @@ class OpenAIChat:
         if not came:
             raise ServiceError(f"{self._where} answered without text")
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Closes the connections."""
         await self._client.close()
 

@@ -1,0 +1,108 @@
+import asyncio
+import threading
+import time
+
+import chat_server
+import pytest
+from chat_server import Reply
+
+from rag_cluster.config import Generate
+from rag_cluster.errors import ConfigError, ServiceError
+from rag_cluster.models.llm import load_llm
+from rag_cluster.models.ports import Message, Request
+
+REQUEST = Request((Message("user", "what is a cat"),), max_tokens=9, stop=("END",))
+BUSY = {"Retry-After": "0"}
+
+
+class Script:
+    """Replies in order, the last one for ever; keeps the calls."""
+
+    def __init__(self, *replies):
+        self.calls = []
+        self.replies = list(replies)
+
+    def __call__(self, call):
+        self.calls.append(call)
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        return chat_server.answer(reply, call) if isinstance(reply, str) else reply
+
+
+def ask(url, *, stream=False, **keys):
+    async def run():
+        llm = load_llm(Generate(kind="openai", model="tiny", base_url=url, **keys))
+        try:
+            if stream:
+                return [piece async for piece in llm.stream(REQUEST)]
+            return await llm.generate(REQUEST)
+        finally:
+            await llm.aclose()
+
+    return asyncio.run(run())
+
+
+def test_the_request_and_the_answer_are_passed_on():
+    script = Script("an animal")
+    with chat_server.serve(script) as url:
+        done = ask(url)
+    assert (done.text, done.prompt_tokens, done.completion_tokens) == ("an animal", 7, 3)
+    assert script.calls[0]["messages"] == [{"role": "user", "content": "what is a cat"}]
+    assert (script.calls[0]["max_tokens"], script.calls[0]["stop"]) == (9, ["END"])
+    assert script.calls[0]["temperature"] == 0
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_server_is_asked_again(status):
+    script = Script(Reply(status, headers=BUSY), Reply(status, headers=BUSY), "an animal")
+    with chat_server.serve(script) as url:
+        assert ask(url).text == "an animal"
+    assert len(script.calls) == 3
+
+
+def test_a_server_that_stays_busy_is_an_error_with_its_tries():
+    script = Script(Reply(429, headers=BUSY))
+    with chat_server.serve(script) as url, pytest.raises(ServiceError, match="3 tries: HTTP 429"):
+        ask(url, retries=2)
+    assert len(script.calls) == 3
+
+
+def test_a_wrong_request_is_not_repeated():
+    script = Script(Reply(400, b'{"error": {"message": "no such model"}}'))
+    with chat_server.serve(script) as url, pytest.raises(ServiceError, match="HTTP 400"):
+        ask(url)
+    assert len(script.calls) == 1
+
+
+def test_a_server_that_hangs_is_left_after_the_timeout():
+    released = threading.Event()
+    with chat_server.serve(Script(Reply(wait=released))) as url:
+        start = time.monotonic()
+        with pytest.raises(ServiceError, match="no answer in time"):
+            ask(url, timeout_s=0.5, retries=0)
+        assert time.monotonic() - start < 15
+        released.set()
+
+
+def test_a_server_that_is_not_there_is_named():
+    with pytest.raises(ServiceError, match=r"127\.0\.0\.1:9/v1"):
+        ask("http://127.0.0.1:9/v1", retries=0)
+
+
+def test_an_empty_answer_is_an_error():
+    with chat_server.serve(Script("")) as url, pytest.raises(ServiceError, match="without text"):
+        ask(url)
+
+
+def test_a_stream_comes_in_pieces_after_a_busy_reply():
+    script = Script(Reply(429, headers=BUSY), "a small animal")
+    with chat_server.serve(script) as url:
+        assert ask(url, stream=True) == ["a ", "small ", "animal"]
+
+
+def test_what_is_missing_is_said():
+    with pytest.raises(ConfigError, match=r"generate\.model"):
+        load_llm(Generate(kind="openai", base_url="http://localhost/v1"))
+    with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
+        load_llm(Generate(kind="openai", model="m", api_key_env="NO_SUCH_KEY"))
+    with pytest.raises(ConfigError, match="extractive"):
+        load_llm(Generate())
