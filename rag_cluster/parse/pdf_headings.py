@@ -83,7 +83,8 @@ def _join_subtitles(marks: list[Mark], rows: list[Row]) -> list[Mark]:
         if (
             above is not None
             and above.last + 1 == mark.first
-            and above.level > mark.level
+            and above.level >= mark.level
+            and style_of(rows[above.first]) != style_of(row)
             and 0 < row.space < 2.2 * row.size
             and half_points(row.size) == half_points(rows[above.last].size)
             and not (depth_of(row.text) or ITEM.match(row.text) or DIVISION.match(row.text))

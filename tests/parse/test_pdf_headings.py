@@ -93,6 +93,18 @@ def test_a_title_over_two_lines_is_one_heading() -> None:
     ]
 
 
+def test_a_name_in_capitals_below_a_statement_title_joins_it() -> None:
+    drawing = Drawing().new_page()
+    y = _section(drawing, 60, "Item 8. Financial Statements", 10)
+    y = _section(drawing, y, "Item 9. Controls", 10)
+    drawing.line(y + 10, "Consolidated Statements of Earnings", x=210, font=BOLD)
+    drawing.line(y + 22, "THE MILL COMPANY AND SUBSIDIARIES", x=200)
+    for i in range(6):
+        drawing.row(y + 50 + 14 * i, (f"Row {i}", str(i), str(2 * i)), (60, 340, 480))
+    titles = [title for _, title in outline(drawing.parse())]
+    assert titles[-1] == "Consolidated Statements of Earnings THE MILL COMPANY AND SUBSIDIARIES"
+
+
 def test_a_bold_paragraph_and_a_bold_word_are_no_headings() -> None:
     drawing = Drawing().new_page()
     y = drawing.lines(80, prose(4, 470))
