@@ -142,9 +142,9 @@ class Retrieve(Section):
         "channel's best; routed = convex whose weights follow the kind of query",
     )
     top_k: int = key(10, "hits to return", ge=1, le=10_000)
-    candidates: int = key(100, "hits to fetch of each channel before fusion", ge=1)
+    candidates: int = key(200, "hits to fetch of each channel before fusion", ge=1)
     rrf_k: float = key(60.0, "the constant of reciprocal rank fusion", gt=0)
-    alpha: float = key(0.5, "convex fusion: weight of dense, 1 - alpha of bm25", ge=0, le=1)
+    alpha: float = key(0.6, "convex fusion: weight of dense, 1 - alpha of bm25", ge=0, le=1)
     weights: Weights = key(Weights(), "rrf: weights of the channels")
     exclude_roles: tuple[Role, ...] = key(
         ("references", "contents", "index"), "sections of these roles are never returned"

@@ -21,7 +21,7 @@ SHIFT: dict[Kind, float] = {
     "quoted": -0.2,
     "code": -0.05,
     "short": -0.1,
-    "long": 0.15,
+    "long": 0.1,
     "plain": 0.0,
 }
 
@@ -57,7 +57,7 @@ def kind_of_query(query: str) -> Kind:
     return "long" if words >= LONG_WORDS else "plain"
 
 
-def route(query: str, alpha: float = 0.5) -> dict[str, float]:
+def route(query: str, alpha: float = 0.6) -> dict[str, float]:
     """Weights for convex fusion: `alpha` for dense on a plain query, moved by the query's kind."""
     dense = min(1.0, max(0.0, alpha + SHIFT[kind_of_query(query)]))
     return {"dense": dense, "bm25": 1.0 - dense}
