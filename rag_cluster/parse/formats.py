@@ -36,8 +36,9 @@ def parse_file(data: bytes, uri: str, config: Parse) -> list[Row]:
     """
     if not data:
         return [make_row(uri, data, status="empty", error="empty file")]
-    sniffed = sniff(data, uri)
+    sniffed: Sniffed | None = None
     try:
+        sniffed = sniff(data, uri)
         if sniffed.kind == "jsonl":
             from rag_cluster.parse import records
 
@@ -49,9 +50,9 @@ def parse_file(data: bytes, uri: str, config: Parse) -> list[Row]:
         return [_document(_parse(data, sniffed, config), data, uri, sniffed)]
     except ParseError as error:
         if error.reason == "empty":
-            columns = {"media_type": sniffed.media_type, "detail": error.detail}
-            return [make_row(uri, data, status="empty", error="no text", **columns)]
-        return [failed_row(uri, error.reason, error.detail, data, sniffed.media_type)]
+            row = make_row(uri, data, status="empty", error="no text", detail=error.detail)
+        else:
+            row = failed_row(uri, error.reason, error.detail, data)
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a library raises is this file's failure
@@ -59,7 +60,9 @@ def parse_file(data: bytes, uri: str, config: Parse) -> list[Row]:
         where = f"{PurePath(place.filename).name}:{place.lineno}"
         detail = f"{type(error).__name__}: {error} ({where})"
         reason = "out of memory" if _OUT_OF_MEMORY.search(detail) else "parser error"
-        return [failed_row(uri, reason, detail, data, sniffed.media_type)]
+        row = failed_row(uri, reason, detail, data)
+    row["media_type"] = None if sniffed is None else sniffed.media_type
+    return [row]
 
 
 def _parse(data: bytes, sniffed: Sniffed, config: Parse) -> Parsed:

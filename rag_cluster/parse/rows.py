@@ -33,11 +33,9 @@ def make_row(uri: str, data: bytes, **columns: Any) -> Row:
     return row
 
 
-def failed_row(
-    uri: str, reason: str, detail: str | None, data: bytes = b"", media_type: str | None = None
-) -> Row:
+def failed_row(uri: str, reason: str, detail: str | None, data: bytes = b"") -> Row:
     """The row of a file or record that could not be parsed."""
-    return make_row(uri, data, media_type=media_type, status="failed", error=reason, detail=detail)
+    return make_row(uri, data, status="failed", error=reason, detail=detail)
 
 
 def dump_metadata(fields: dict[str, Any]) -> str:

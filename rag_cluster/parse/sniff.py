@@ -73,10 +73,10 @@ _HTML_TAGS = re.compile(
 _META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _XML_CHARSET = re.compile(rb"^\s*<\?xml[^>]+encoding\s*=\s*[\"']([\w-]+)", re.IGNORECASE)
 _MARKDOWN_SIGNS = (
-    re.compile(r"^#{1,6} \S.*\n\s*\n", re.MULTILINE),
+    re.compile(r"^#{1,6} \S.*\n[ \t]*\n", re.MULTILINE),
     re.compile(r"\[[^\]\n]{1,200}\]\([^)\s]{1,500}\)"),
     re.compile(r"^(?:```|~~~)", re.MULTILINE),
-    re.compile(r"^\s*\|?\s*:?-{3,}:?\s*\|", re.MULTILINE),
+    re.compile(r"^[ \t]{0,9}\|?[ \t]{0,9}:?-{3,}:?[ \t]{0,9}\|", re.MULTILINE),
     re.compile(r"\*\*[^*\n]+\*\*"),
 )
 _HEAD = 8192
@@ -201,11 +201,11 @@ def _sniff_text(data: bytes, suffix: str) -> Sniffed:
 def _is_jsonl(head: str) -> bool:
     lines = [line for line in head.split("\n") if line.strip()]
     whole = lines[:2] if len(lines) > 2 or len(head) < _SAMPLE // 2 else lines[:1]
-    if not whole:
+    if not whole or not whole[0].lstrip().startswith("{"):
         return False
     try:
         return all(isinstance(json.loads(line), dict) for line in whole)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
