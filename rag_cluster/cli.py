@@ -1,0 +1,241 @@
+"""The command line. Names, options, JSON keys and exit codes here are a contract.
+
+Exit codes: 0 done; 1 the work failed; 2 wrong usage or configuration; 3 published, but more
+documents failed than `max_failed_fraction` allows; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rag_cluster.errors import RagClusterError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="rag-cluster",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="From a folder of files to a cited answer, as a batch pipeline on a Ray cluster.",
+)
+
+CollectionOption = Annotated[Path, typer.Option("--collection", help="Folder of the collection.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML configuration.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY.PATH=VALUE", help="One setting (a YAML value); repeatable."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+FilterOption = Annotated[
+    str | None,
+    typer.Option("--filter", metavar="JSON", help='Such as \'{"year": {"gte": 2020}}\'.'),
+]
+
+
+@app.command()
+def ingest(
+    source: Annotated[list[str], typer.Argument(help="Files and folders.")],
+    collection: CollectionOption,
+    config: ConfigOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Parse, chunk, embed and index sources into a new version of a collection."""
+    from rag_cluster import config as configuration
+    from rag_cluster.show import ingest as show
+
+    effective = configuration.load(config, settings or [])
+    with show.progress() as on_progress:
+        from rag_cluster import pipeline
+
+        summary = pipeline.ingest(source, collection, effective, on_progress=on_progress)
+    if as_json:
+        _print_json(summary)
+    else:
+        show.summary(summary)
+    counts = summary["this_run"]
+    failed = counts["failed"] / max(1, sum(counts.values()))
+    if failed > effective.max_failed_fraction:
+        _complain(
+            f"{counts['failed']} of {sum(counts.values())} documents failed, more than "
+            f"max_failed_fraction ({effective.max_failed_fraction:g}) allows; the rest is "
+            f"published. See: rag-cluster inspect --collection {collection} --failures"
+        )
+        raise typer.Exit(3)
+
+
+@app.command()
+def search(
+    query: str,
+    collection: CollectionOption,
+    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Hits to return.")] = None,
+    where: FilterOption = None,
+    config: ConfigOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the passages that fit a query."""
+    import asyncio
+
+    from rag_cluster.answer.query import Engine
+    from rag_cluster.show import query as show
+
+    engine = Engine.open(collection, config, settings or [])
+    result = asyncio.run(engine.search(query, top_k=top_k, where=_parse_json(where)))
+    if as_json:
+        _print_json(result.to_json())
+    else:
+        show.hits(result)
+
+
+@app.command()
+def ask(
+    question: str,
+    collection: CollectionOption,
+    where: FilterOption = None,
+    config: ConfigOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question from the collection, with citations."""
+    import asyncio
+
+    from rag_cluster.answer.query import Engine
+    from rag_cluster.show import query as show
+
+    engine = Engine.open(collection, config, settings or [])
+    answer = asyncio.run(engine.ask(question, where=_parse_json(where)))
+    if as_json:
+        _print_json(answer.to_json())
+    else:
+        show.answer(answer)
+
+
+@app.command()
+def inspect(
+    collection: CollectionOption,
+    failures: Annotated[bool, typer.Option("--failures", help="What failed, and why.")] = False,
+    document: Annotated[
+        str | None, typer.Option("--document", metavar="URI", help="A uri, id or file's name.")
+    ] = None,
+    chunks: Annotated[bool, typer.Option("--chunks", help="The chunks (of a document).")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Prove spans, ids, parents, order and checksums.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Look into a collection."""
+    from rag_cluster import inspection
+    from rag_cluster.show import inspection as show
+    from rag_cluster.storage import Collection
+
+    opened = Collection.open(collection)
+    if audit:
+        report = inspection.audit(opened)
+    elif failures:
+        report = inspection.failures(opened)
+    elif document is not None:
+        report = inspection.document(opened, document, with_chunks=chunks)
+    elif chunks:
+        report = inspection.chunks(opened)
+    else:
+        report = inspection.overview(opened)
+    if as_json:
+        _print_json(report)
+    else:
+        show.report(report)
+    if audit and report["problems"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def evaluate(
+    collection: CollectionOption,
+    queries: Annotated[Path, typer.Option("--queries", help="BEIR queries.jsonl.")],
+    qrels: Annotated[Path, typer.Option("--qrels", help="BEIR qrels (a page column is used).")],
+    metrics: Annotated[
+        str, typer.Option("--metrics", help="ir_measures names, separated by spaces.")
+    ] = "nDCG@10 R@100 RR@10 Success@10",
+    config: ConfigOption = None,
+    settings: SetOption = None,
+    run: Annotated[Path | None, typer.Option("--run", help="Write a TREC run here.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure retrieval with queries and relevance judgements, over the query path itself."""
+    import asyncio
+
+    from rag_cluster.evaluate.collection import evaluate_collection
+    from rag_cluster.show import query as show
+
+    result = asyncio.run(
+        evaluate_collection(
+            collection, queries, qrels, metrics, config=config, settings=settings or [], run=run
+        )
+    )
+    if as_json:
+        _print_json(result.to_json())
+    else:
+        show.evaluation(result)
+
+
+@app.command("config")
+def config_command(config: ConfigOption = None, settings: SetOption = None) -> None:
+    """Print the effective configuration, every key with its comment."""
+    from rag_cluster import config as configuration
+
+    typer.echo(configuration.render(configuration.load(config, settings or [])), nl=False)
+
+
+def _parse_json(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    import json
+
+    from rag_cluster.errors import FilterError
+
+    try:
+        tree = json.loads(text)
+    except ValueError as error:
+        raise FilterError(f"--filter is not JSON: {error}") from None
+    if not isinstance(tree, dict):
+        raise FilterError(f'--filter must be a JSON object such as {{"year": 2020}}, not {text!r}')
+    return tree
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    import json
+
+    typer.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _complain(message: str) -> None:
+    typer.echo(f"rag-cluster: {message}", err=True)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs the command line and returns its exit code; a person's mistake becomes one line."""
+    try:
+        app(arguments)
+    except RagClusterError as error:
+        _complain(str(error))
+        return error.exit_code
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+        if code == INTERRUPTED:
+            _complain(
+                "interrupted; the published version of the collection is as it was. The same "
+                "command starts again"
+            )
+        return code
+    return 0
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

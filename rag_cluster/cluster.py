@@ -1,0 +1,153 @@
+"""The Ray cluster that an ingest runs on: joining or starting one, sharing it out, its errors."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import ray
+import ray.data
+import ray.exceptions
+
+from rag_cluster import errors
+from rag_cluster.config import Config
+from rag_cluster.errors import ConfigError, IngestError, RagClusterError, ServiceError
+
+DISK_FULL = "No space left on device"
+
+
+@dataclass(frozen=True)
+class Size:
+    """CPUs and GPUs of the cluster."""
+
+    cpus: float
+    gpus: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many workers each kind of step gets, and what of the cluster each of them takes."""
+
+    parsers: int
+    parse_cpus: float
+    encoders: int
+    encoder_cpus: float
+    encoder_gpus: float
+    encoder_threads: int
+    task_cpus: float
+
+
+def share(config: Config, size: Size) -> Plan:
+    """A share for every step, so that none waits for another's workers to end.
+
+    Of the CPUs, encoders take half (on GPUs: one each), parsers a quarter (on GPUs: half), and the
+    stateless tasks run in what is left. On few CPUs the shares are fractions. torch threads are
+    not: parsing is short beside encoding, so an encoder computes with all CPUs of its node's share.
+    """
+    resources = config.resources
+    cpus = max(1.0, size.cpus)
+    on_gpu = resources.encoder_gpus > 0
+    if on_gpu and size.gpus < resources.encoder_gpus:
+        raise ConfigError(
+            f"resources.encoder_gpus is {resources.encoder_gpus:g}, but the cluster has "
+            f"{size.gpus:g} GPUs"
+        )
+    if on_gpu:
+        encoders = resources.encoders or max(1, int(size.gpus / resources.encoder_gpus))
+        encoder_cpus = resources.encoder_cpus or min(1.0, cpus / 4 / encoders)
+        parse_share = 0.5
+    else:
+        encoders = resources.encoders or max(1, int(cpus // 16))
+        encoder_cpus = resources.encoder_cpus or cpus / 2 / encoders
+        parse_share = 0.25
+    encoder_cpus = encoder_cpus if encoder_cpus < 1 else math.floor(encoder_cpus)
+    parse_cpus = min(resources.parse_cpus, cpus * parse_share)
+    return Plan(
+        parsers=max(1, int(cpus * parse_share / parse_cpus)),
+        parse_cpus=parse_cpus,
+        encoders=encoders,
+        encoder_cpus=encoder_cpus,
+        encoder_gpus=resources.encoder_gpus,
+        encoder_threads=max(1, int(cpus / encoders)),
+        task_cpus=min(1.0, cpus / 8),
+    )
+
+
+@contextlib.contextmanager
+def session(config: Config) -> Iterator[Size]:
+    """Joins the cluster (or starts one on this machine) and leaves it as it was found."""
+    found = ray.is_initialized()
+    if not found:
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # errors are told by `explained`
+        try:
+            ray.init(
+                address=config.resources.address,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
+        except (ConnectionError, RuntimeError) as error:
+            raise ServiceError(f"cannot reach the Ray cluster: {error}") from None
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    try:
+        resources = ray.cluster_resources()
+        yield Size(resources.get("CPU", 1.0), resources.get("GPU", 0.0))
+    finally:
+        if not found:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Maps what Ray raises to this project's errors, with the worker's own message."""
+    try:
+        yield
+    except RagClusterError:
+        raise
+    except (ray.exceptions.RayError, OSError) as error:
+        own = _own_error(str(error))
+        if own is not None and not isinstance(own, IngestError):
+            raise own from None
+        reason = str(own) if own is not None else _last_line(str(error))
+        if getattr(error, "errno", None) == errno.ENOSPC or DISK_FULL in str(error):
+            reason = f"the disk is full ({reason}): free space or choose another folder"
+        raise IngestError(
+            f"{reason}. What was published of {path} before is as it was; the same command starts "
+            "again"
+        ) from None
+
+
+def _own_error(text: str) -> RagClusterError | None:
+    """The error of this project that a worker raised: it arrives as text, inside a traceback."""
+    found = re.findall(
+        r"^rag_cluster\.errors\.(\w+): (.+(?:\n(?!\n).+)*)", _plain(text), re.MULTILINE
+    )
+    if not found:
+        return None
+    name, message = found[-1]
+    kind = getattr(errors, name)
+    if kind is errors.MissingExtraError:
+        return errors.ModelError(message)
+    error: RagClusterError = kind(message)
+    return error
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def _last_line(text: str) -> str:
+    """The line that says what happened: of a worker's traceback the last one with an exception."""
+    lines = [line.strip() for line in _plain(text).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    raised = [line for line in raised if not line.startswith("ray.exceptions")] or raised
+    return (raised or lines or ["no message"])[-1]

@@ -1,0 +1,121 @@
+"""Looking into a collection: overview, failures, documents, chunks, and the audit."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rag_cluster.errors import UsageError
+from rag_cluster.storage import Collection, checksum
+
+EXAMPLES = 5
+
+
+def overview(collection: Collection) -> dict[str, Any]:
+    """What is in the published version and what made it."""
+    manifest = collection.manifest
+    return {
+        "report": "overview",
+        "collection": str(collection.path),
+        **{
+            name: manifest[name]
+            for name in (
+                "version", "created", "documents", "failures", "chunks", "searchable", "truncated",
+                "encoder", "dense", "lexical", "fingerprints", "libraries", "config",
+            )
+        },
+        "shards": len(manifest["shards"]),
+        "bytes": sum(
+            entry["bytes"] for shard in manifest["shards"] for entry in shard["files"].values()
+        ),
+    }  # fmt: skip
+
+
+def failures(collection: Collection) -> dict[str, Any]:
+    """Failed and empty documents by reason, with counts and all uris."""
+    table = collection.documents(["uri", "status", "error", "detail"])
+    table = table.filter(pc.not_equal(table["status"], "ok")).sort_by("uri")
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in table.to_pylist():
+        groups[row["status"], row["error"] or "no text"].append(
+            {"uri": row["uri"], "detail": row["detail"]}
+        )
+    return {
+        "report": "failures",
+        "failures": [
+            {"status": status, "error": error, "count": len(rows), "documents": rows}
+            for (status, error), rows in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0]))
+        ],
+    }
+
+
+def document(collection: Collection, name: str, *, with_chunks: bool) -> dict[str, Any]:
+    """One document: all of its row, its sections, and its chunks if asked."""
+    found = collection.find_documents(name)
+    if not found:
+        raise UsageError(
+            f"no document {name!r} in {collection.path}: name its uri, id or file name"
+        )
+    if len(found) > 1:
+        uris = [str((collection.document(doc, ["uri"]) or {})["uri"]) for doc in found[:EXAMPLES]]
+        raise UsageError(f"{len(found)} documents are named {name!r}, such as {', '.join(uris)}")
+    row = collection.document(found[0])
+    assert row is not None
+    row["metadata"] = json.loads(row["metadata"] or "{}")
+    report: dict[str, Any] = {"report": "document", "document": row}
+    if with_chunks:
+        report["chunks"] = _chunks(collection, found[0])
+    return report
+
+
+def chunks(collection: Collection) -> dict[str, Any]:
+    """All chunks, document by document."""
+    return {"report": "chunks", "chunks": _chunks(collection, None)}
+
+
+def audit(collection: Collection) -> dict[str, Any]:
+    """Proves the invariants of documents and chunks, and that no file changed since it was made."""
+    from rag_cluster.chunk.audit import audit as audit_chunks
+
+    problems = _audit_files(collection)
+    checked = 0
+    for shard in range(collection.shards) if not problems else ():
+        documents = pq.read_table(collection.shard_path("documents", shard))
+        rows = pq.read_table(collection.shard_path("chunks", shard))
+        checked += rows.num_rows
+        problems += [
+            {"chunk_id": problem.chunk_id, "problem": problem.what}
+            for problem in audit_chunks(documents, rows)
+        ]
+    return {
+        "report": "audit",
+        "version": collection.version,
+        "chunks": checked,
+        "documents": collection.manifest["documents_total"],
+        "problems": problems,
+    }
+
+
+def _audit_files(collection: Collection) -> list[dict[str, Any]]:
+    problems = []
+    for shard in collection.manifest["shards"]:
+        for name, entry in shard["files"].items():
+            path = collection.folder / name
+            if not path.exists():
+                problems.append({"file": name, "problem": "is missing"})
+            elif checksum(path) != entry["blake2b"]:
+                problems.append({"file": name, "problem": "differs from its checksum"})
+    return problems
+
+
+def _chunks(collection: Collection, doc_id: str | None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    wanted = None if doc_id is None else [("doc_id", "=", doc_id)]
+    for shard in range(collection.shards):
+        table = pq.read_table(collection.shard_path("chunks", shard), filters=wanted)
+        rows += table.to_pylist()
+    return sorted(rows, key=lambda row: (row["doc_id"], row["ordinal"]))

@@ -1,0 +1,139 @@
+"""How far an ingest is: counted by one small actor, read by the driver once a second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import ray
+
+
+@dataclass(slots=True)
+class Count:
+    """What one step did so far. `seconds` are the workers' own, added up."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A moment of an ingest: of `files` (and bytes) in all, what each step has done."""
+
+    files: int
+    size: int
+    elapsed: float
+    steps: dict[str, Count] = field(default_factory=dict)
+
+    def step(self, name: str) -> Count:
+        """The count of a step; zeros before it began."""
+        return self.steps.get(name, Count())
+
+    @property
+    def chunks_expected(self) -> float:
+        """The number of chunks in all, by what the files gave so far."""
+        parsed = self.step("parse").rows_in
+        documents = max(1, self.step("keep").rows_in)
+        seen = self.step("chunk")
+        per_file = (self.step("parse").rows_out / max(1, parsed)) or 1.0
+        per_document = seen.rows_out / max(1, seen.rows_in) if seen.rows_in else 0.0
+        return max(seen.rows_out, self.files * per_file * per_document) if documents else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate from the chunks embedded so far; None before there are any."""
+        done = self.step("embed").rows_out
+        if not done or self.chunks_expected <= 0:
+            return None
+        return max(0.0, self.elapsed * (self.chunks_expected / done - 1.0))
+
+    def by_step(self) -> dict[str, dict[str, float]]:
+        """Rows, failures, worker seconds and rows per worker second, step by step."""
+        return {
+            name: {
+                "rows_in": count.rows_in,
+                "rows_out": count.rows_out,
+                "failed": count.failed,
+                "worker_seconds": round(count.seconds, 3),
+                "rows_per_worker_second": round(count.rows_in / max(1e-9, count.seconds), 1),
+            }
+            for name, count in self.steps.items()
+        }
+
+
+class _Counter:
+    def __init__(self, files: int, size: int) -> None:
+        self.start = time.monotonic()
+        self.files = files
+        self.size = size
+        self.steps: dict[str, Count] = {}
+
+    def add(self, step: str, rows_in: int, rows_out: int, failed: int, seconds: float) -> None:
+        count = self.steps.setdefault(step, Count())
+        count.rows_in += rows_in
+        count.rows_out += rows_out
+        count.failed += failed
+        count.seconds += seconds
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.files, self.size, time.monotonic() - self.start, dict(self.steps))
+
+
+class Progress:
+    """A handle to the counter; it travels to workers with the step."""
+
+    def __init__(self, counter: Any) -> None:
+        self._counter = counter
+
+    @classmethod
+    def start(cls, files: pa.Table) -> Progress:
+        """A new counter for the files."""
+        size = pc.sum(files.column("size")).as_py() or 0
+        return cls(ray.remote(num_cpus=0)(_Counter).remote(files.num_rows, size))
+
+    def add(self, step: str, rows_in: int, rows_out: int, failed: int, seconds: float) -> None:
+        """Counts work that was done; it does not wait."""
+        self._counter.add.remote(step, rows_in, rows_out, failed, seconds)
+
+    def snapshot(self) -> Snapshot:
+        """What was counted up to now."""
+        snapshot: Snapshot = ray.get(self._counter.snapshot.remote())
+        return snapshot
+
+
+class Watcher:
+    """Calls `show` with a snapshot once a second while its context is open, and once at its end."""
+
+    def __init__(self, progress: Progress, show: Callable[[Snapshot], None] | None) -> None:
+        self._progress = progress
+        self._show = show
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._show is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._done.set()
+        if self._show is not None:
+            self._thread.join(timeout=5)
+            if kind is None:
+                self._show(self._progress.snapshot())
+
+    def _watch(self) -> None:
+        while not self._done.wait(1.0):
+            try:
+                snapshot = self._progress.snapshot()
+            except ray.exceptions.RayError:
+                return
+            if self._show is not None:
+                self._show(snapshot)

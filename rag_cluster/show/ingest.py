@@ -1,0 +1,82 @@
+"""Progress and summary of an ingest."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rag_cluster.show import console, table
+
+if TYPE_CHECKING:
+    from rag_cluster.progress import Snapshot
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+def describe(snapshot: Snapshot) -> str:
+    """One line: documents and chunks done, rate, failures, time left."""
+    parse, embed = snapshot.step("parse"), snapshot.step("embed")
+    indexed = snapshot.step("gather").rows_out
+    parts = [
+        f"{parse.rows_in:,}/{snapshot.files:,} files",
+        f"{parse.rows_out:,} documents ({parse.failed:,} failed)",
+        f"{embed.rows_out:,} chunks",
+    ]
+    if indexed:
+        parts.append("building the index")
+    elif embed.rows_out:
+        parts.append(f"{embed.rows_out / snapshot.elapsed:.0f} chunks/s")
+        if snapshot.seconds_left is not None:
+            parts.append(f"about {_duration(snapshot.seconds_left)} left")
+    else:
+        parts.append("starting" if not parse.rows_in else "loading the encoder")
+    return f"{_duration(snapshot.elapsed)}  " + ", ".join(parts)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[Snapshot], None]]:
+    """Gives the function that shows a snapshot: a live line, or in a pipe a line now and then."""
+    out = console(stderr=True)
+    if out.is_terminal:
+        with out.status("starting Ray") as status:
+            yield lambda snapshot: status.update(describe(snapshot))
+        return
+    last = time.monotonic()
+
+    def line(snapshot: Snapshot) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            out.print(describe(snapshot), highlight=False, soft_wrap=True)
+
+    yield line
+
+
+def summary(result: dict[str, Any]) -> None:
+    """The end of an ingest as a table."""
+    documents, this_run = result["documents"], result["this_run"]
+    rows = table("", ">this run", ">collection")
+    for status in documents:
+        rows.add_row(f"documents {status}", f"{this_run[status]:,}", f"{documents[status]:,}")
+    rows.add_row("chunks", "", f"{result['chunks']:,}")
+    out = console()
+    out.print(rows)
+    if result["truncated"]["chunks"]:
+        out.print(
+            f"{result['truncated']['chunks']:,} chunks are longer than the encoder's window: "
+            f"{result['truncated']['tokens']:,} tokens at their ends are not in their vectors",
+            highlight=False,
+        )
+    out.print(
+        f"published {result['version']} of {result['collection']} in {result['seconds']:.1f} s",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"

@@ -1,0 +1,73 @@
+"""Hits, answers and metrics as a person reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from rag_cluster.schema import Passage
+from rag_cluster.show import console, table
+
+if TYPE_CHECKING:
+    from rag_cluster.answer.query import Answer, SearchResult
+    from rag_cluster.evaluate.collection import CollectionEvaluation
+
+
+def hits(result: SearchResult) -> None:
+    """The hits of a search, best first."""
+    out = console()
+    if not result.hits:
+        out.print("nothing found")
+    for passage in result.hits:
+        out.print(Text(f"{passage.rank:>3}. {_source(passage)}", style="bold"), soft_wrap=True)
+        out.print(Text(f"     {_shortened(passage.text)}"), soft_wrap=True)
+    _timings(out, result.timings_ms)
+
+
+def answer(result: Answer) -> None:
+    """An answer with its citations."""
+    out = console()
+    out.print(Text(result.answer), soft_wrap=True)
+    if result.citations:
+        out.print()
+    for citation in result.citations:
+        page = f", page {citation.page}" if citation.page is not None else ""
+        quote = _shortened(citation.quote, 140)
+        out.print(Text(f"[{citation.marker}] {citation.uri}{page}: “{quote}”"), soft_wrap=True)
+    for note in result.notes:
+        out.print(Text(f"note: {note}"), soft_wrap=True)
+    _timings(out, result.timings_ms)
+
+
+def evaluation(result: CollectionEvaluation) -> None:
+    """Metrics and latency."""
+    out = console()
+    rows = table("metric", ">value")
+    for name, value in result.metrics.items():
+        rows.add_row(name, f"{value:.4f}")
+    out.print(rows)
+    latency = ", ".join(f"{name} {value:.1f} ms" for name, value in result.latency_ms.items())
+    out.print(f"{result.queries:,} queries; search took {latency}", highlight=False)
+    for note in result.notes:
+        out.print(Text(f"note: {note}"), soft_wrap=True)
+
+
+def _source(passage: Passage) -> str:
+    pages = ""
+    if passage.pages is not None:
+        first, last = passage.pages
+        pages = f", page {first}" if first == last else f", pages {first}-{last}"
+    section = f" > {passage.section}" if passage.section else ""
+    return f"{passage.title}{section} ({passage.uri}{pages})  {passage.score:.3f}"
+
+
+def _shortened(text: str, length: int = 240) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else flat[: length - 1].rstrip() + "…"
+
+
+def _timings(out: Console, timings: dict[str, float]) -> None:
+    parts = ", ".join(f"{name} {value:.1f}" for name, value in timings.items())
+    out.print(f"took {parts} (ms)", highlight=False)

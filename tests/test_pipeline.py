@@ -1,0 +1,156 @@
+"""The pipeline on real Ray: what it makes, whatever the number of shards, and what survives."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from conftest import FAKE, write_corpus
+
+from rag_cluster import cluster, config, inspection, pipeline
+from rag_cluster.answer.query import Engine
+from rag_cluster.errors import CollectionError, ConfigError, IngestError, ModelError, SourceError
+from rag_cluster.schema import DOCUMENT, FILE
+from rag_cluster.storage import Collection
+
+pytestmark = pytest.mark.usefixtures("ray_session")
+
+
+def ingest(source: Path, path: Path, *settings: str) -> dict[str, object]:
+    return pipeline.ingest([str(source)], path, config.load(None, [*FAKE, *settings]))
+
+
+def test_every_file_and_record_is_a_row_and_the_audit_finds_no_problem(collection: Path) -> None:
+    opened = Collection.open(collection)
+    assert opened.manifest["documents"] == {"ok": 23, "empty": 0, "failed": 1}
+    assert inspection.audit(opened)["problems"] == []
+    (failure,) = inspection.failures(opened)["failures"]
+    assert failure["documents"][0]["uri"].endswith("/broken.pdf")
+    assert opened.manifest["encoder"]["model"] == "fake:64"
+
+
+def test_metadata_becomes_typed_columns(collection: Path) -> None:
+    table = Collection.open(collection).chunks().table
+    assert table.schema.field("year").type == pa.int64()
+    years = {row["uri"]: row["year"] for row in table.select(["uri", "year"]).to_pylist()}
+    assert {year for uri, year in years.items() if "#r" in uri} == set(range(2000, 2020))
+
+
+def test_shards_do_not_change_what_is_found(corpus: Path, collection: Path, tmp_path: Path) -> None:
+    fields = "metadata.fields={year: int, kind_of: keyword}"
+    ingest(corpus, tmp_path / "c", "index.shards=3", fields)
+    one, three = Engine.open(collection), Engine.open(tmp_path / "c")
+    assert three.collection.shards == 3
+    for query in ("when do roses bloom", "star colour", "pressure limit of the pump"):
+        for where in (None, {"year": {"gte": 2005}}):
+            left = asyncio.run(one.search(query, where=where)).hits
+            right = asyncio.run(three.search(query, where=where)).hits
+            assert [hit.chunk_id for hit in left] == [hit.chunk_id for hit in right]
+            assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-5)
+
+
+def test_a_second_run_gives_the_same_chunks(corpus: Path, collection: Path, tmp_path: Path) -> None:
+    fields = "metadata.fields={year: int, kind_of: keyword}"
+    ingest(corpus, tmp_path / "c", fields)
+    first = Collection.open(collection).chunks().table
+    assert first.equals(Collection.open(tmp_path / "c").chunks().table)
+
+
+def test_documents_of_other_sources_stay_and_changed_ones_are_replaced(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_corpus(first)
+    ingest(first, tmp_path / "c")
+    second.mkdir()
+    (second / "new.txt").write_text("Owls hunt at night.")
+    summary = ingest(second, tmp_path / "c")
+    assert summary["documents"] == {"ok": 24, "empty": 0, "failed": 1}
+    assert summary["this_run"] == {"ok": 1, "empty": 0, "failed": 0}
+    (first / "garden.txt").write_text("The garden is closed.")
+    ingest(first, tmp_path / "c")
+    opened = Collection.open(tmp_path / "c")
+    assert opened.version == "v000003"
+    assert inspection.audit(opened)["problems"] == []
+    hits = asyncio.run(Engine.open(tmp_path / "c").search("garden", top_k=30)).hits
+    assert [hit.text for hit in hits if hit.uri.endswith("garden.txt")] == ["The garden is closed."]
+    assert any(hit.uri.endswith("new.txt") for hit in hits)
+
+
+def test_other_settings_beside_documents_that_stay_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("One.")
+    (tmp_path / "two.txt").write_text("Two.")
+    ingest(tmp_path / "one.txt", tmp_path / "c")
+    with pytest.raises(CollectionError, match=r"one\.txt.*made with other settings"):
+        ingest(tmp_path / "two.txt", tmp_path / "c", "embed.model=fake:32")
+    assert Collection.open(tmp_path / "c").version == "v000001"
+    ingest(tmp_path / "one.txt", tmp_path / "c", "embed.model=fake:32")
+    assert Collection.open(tmp_path / "c").manifest["encoder"]["dim"] == 32
+
+
+def test_two_records_with_one_id_are_one_document_and_one_failure(tmp_path: Path) -> None:
+    rows = [{"_id": "a", "text": "Rain falls."}, {"_id": "a", "text": "Snow falls."}]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    summary = ingest(tmp_path / "r.jsonl", tmp_path / "c")
+    assert summary["documents"] == {"ok": 1, "empty": 0, "failed": 1}
+    opened = Collection.open(tmp_path / "c")
+    assert inspection.audit(opened)["problems"] == []
+    assert inspection.failures(opened)["failures"][0]["error"] == "duplicate id"
+
+
+def test_a_collection_of_nothing_but_failures_is_published_and_searched(tmp_path: Path) -> None:
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7\n")
+    summary = ingest(tmp_path / "broken.pdf", tmp_path / "c", "index.shards=2")
+    assert summary["chunks"] == 0
+    engine = Engine.open(tmp_path / "c")
+    assert asyncio.run(engine.search("anything")).hits == []
+
+
+def test_mistakes_are_found_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("One.")
+    with pytest.raises(SourceError):
+        ingest(tmp_path / "none", tmp_path / "c")
+    with pytest.raises(ModelError):
+        ingest(tmp_path / "one.txt", tmp_path / "c", "embed.model=/no/such/model")
+    assert not (tmp_path / "c").exists()
+
+
+def test_work_that_fails_leaves_the_published_version(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("One. " * 40)
+    ingest(tmp_path / "one.txt", tmp_path / "c")
+    with pytest.raises(ConfigError, match="cannot make and train"):
+        ingest(tmp_path / "one.txt", tmp_path / "c", "index.dense.factory=IVF64,Flat")
+    formula = "$$" + " + ".join(f"x_{i}" for i in range(300)) + "$$"
+    (tmp_path / "one.txt").write_text(formula)
+    with pytest.raises(IngestError, match=r"embed\.truncation.*the same command starts again"):
+        ingest(tmp_path / "one.txt", tmp_path / "c", "embed.truncation=fail")
+    opened = Collection.open(tmp_path / "c")
+    assert opened.version == "v000001"
+    assert [p.name for p in (tmp_path / "c" / "versions").iterdir()] == ["v000001"]
+    summary = ingest(tmp_path / "one.txt", tmp_path / "c")
+    assert summary["truncated"]["chunks"] == 1
+
+
+def test_steps_that_do_not_fit_are_named() -> None:
+    size = cluster.Size(2, 0)
+    plan = pipeline.steps(config.Config(), size, Path("unused"))
+    pipeline.check(plan)
+    assert (plan[0].takes, plan[0].gives) == (FILE, DOCUMENT)
+    with pytest.raises(ConfigError, match=r"'embed' takes .* 'parse' does not give"):
+        pipeline.check([plan[0], plan[4]])
+
+
+@pytest.mark.parametrize(("cpus", "gpus"), [(1, 0), (2, 0), (4, 0), (16, 0), (64, 0), (16, 4)])
+def test_every_step_has_its_share_of_the_cluster(cpus: int, gpus: int) -> None:
+    made = config.load(None, [f"resources.encoder_gpus={int(gpus > 0)}"])
+    plan = cluster.share(made, cluster.Size(cpus, gpus))
+    taken = plan.parsers * plan.parse_cpus + plan.encoders * plan.encoder_cpus + plan.task_cpus
+    assert taken <= cpus
+    assert plan.encoders == (gpus or max(1, cpus // 16))
+
+
+def test_gpus_that_are_not_there_are_named() -> None:
+    made = config.load(None, ["resources.encoder_gpus=1"])
+    with pytest.raises(ConfigError, match="the cluster has 0 GPUs"):
+        cluster.share(made, cluster.Size(8, 0))
