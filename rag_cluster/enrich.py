@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from rag_cluster.config import Config
 from rag_cluster.models.tokenizer import Tokenizer, load_tokenizer
+from rag_cluster.names import telling_name
 from rag_cluster.schema import chunk_schema, conform
 
 SEPARATOR = " > "
 
 
 class Enricher:
-    """Fills `context`: kind "heading" with title and section path, kind "none" with nothing."""
+    """Fills `context`: kind "heading" with name, title and path, kind "none" with nothing."""
 
     def __init__(self, config: Config) -> None:
         self.takes = self.gives = chunk_schema(config.metadata.fields)
@@ -28,14 +29,14 @@ class Enricher:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """The same chunks, with `context` filled."""
-        known: dict[tuple[str, str], str] = {}
+        known: dict[tuple[str, str, str], str] = {}
         contexts: list[str] = []
-        titles, paths = table.column("title").to_pylist(), table.column("section_path").to_pylist()
-        for title, path in zip(titles, paths, strict=True):
+        columns = (table.column(name).to_pylist() for name in ("uri", "title", "section_path"))
+        for uri, title, path in zip(*columns, strict=True):
             if self._kind == "none":
                 contexts.append("")
                 continue
-            key = (title or "", path or "")
+            key = (telling_name(uri or "", title or ""), title or "", path or "")
             if key not in known:
                 known[key] = heading_context(*key, self._most, self._tokenizer)
             contexts.append(known[key])
@@ -44,17 +45,19 @@ class Enricher:
         return conform(filled, self.gives)
 
 
-def heading_context(title: str, path: str, most: int, tokenizer: Tokenizer) -> str:
-    """`title > path`, in at most `most` tokens.
+def heading_context(name: str, title: str, path: str, most: int, tokenizer: Tokenizer) -> str:
+    """`name > title > path`, in at most `most` tokens; `name` is what the file's name adds, or "".
 
-    A title that the path begins with is not said twice. What is too long loses the middle of the
-    path first: the title says which document, the last heading which place. If those two are still
-    too long, the longer one is cut at a word until both fit.
+    A title that the path begins with is not said twice. What is too long loses the middle first:
+    the name or title says which document, the last heading which place. If those two are still too
+    long, the longer one is cut at a word until both fit.
     """
     parts = [part for part in (" ".join(p.split()) for p in path.split(SEPARATOR)) if part]
     title = " ".join(title.split())
     if title and (not parts or parts[0].casefold() != title.casefold()):
         parts.insert(0, title)
+    if name:
+        parts.insert(0, name)
     while len(parts) > 2 and _count(SEPARATOR.join(parts), tokenizer) > most:
         del parts[len(parts) // 2]
     if not parts or _count(SEPARATOR.join(parts), tokenizer) <= most:

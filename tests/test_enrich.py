@@ -35,7 +35,7 @@ WORDS = load_tokenizer("fake:8")
     ],
 )
 def test_title_and_path_within_the_bound(title: str, path: str, most: int, context: str) -> None:
-    assert heading_context(title, path, most, WORDS) == context
+    assert heading_context("", title, path, most, WORDS) == context
 
 
 LINES = st.text(st.sampled_from("ab 1é日>.-"), max_size=80)
@@ -44,7 +44,7 @@ LINES = st.text(st.sampled_from("ab 1é日>.-"), max_size=80)
 @given(LINES, st.lists(LINES, max_size=5), st.integers(8, 20))
 def test_never_more_than_the_bound(title: str, path: list[str], most: int) -> None:
     tokenizer = load_tokenizer(PACKAGED_ENCODER)
-    context = heading_context(title, " > ".join(path), most, tokenizer)
+    context = heading_context("", title, " > ".join(path), most, tokenizer)
     assert tokenizer.count([context])[0] <= most
     assert context == context.strip()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
+from rag_cluster.names import name_in_words
 from rag_cluster.parse.clean import one_line, scrub
 from rag_cluster.parse.parsed import Heading
 from rag_cluster.parse.sections import title_role
@@ -28,11 +28,7 @@ _NO_TITLE = re.compile(
 
 def title_from_name(uri: str) -> str:
     """The file's name in words: "/data/2023_annual-report.pdf" -> "2023 annual report"."""
-    stem = PurePosixPath(uri.partition("#")[0]).stem
-    if " " not in stem:
-        stem = re.sub(r"(?<=\w)[_-]+(?=\w)|_+|(?<=\w)\+(?=\w)", " ", stem)
-        stem = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ][a-zà-ÿ])", " ", stem)
-    return one_line(scrub(stem)) or one_line(scrub(uri))
+    return one_line(scrub(name_in_words(uri))) or one_line(scrub(uri))
 
 
 def is_title(text: str | None) -> bool:

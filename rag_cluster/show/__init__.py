@@ -16,5 +16,5 @@ def table(*columns: str, title: str | None = None) -> Table:
     """A plain table; columns that begin with `>` are right-aligned."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        made.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left")
+        made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left")
     return made
