@@ -27,7 +27,7 @@ from bm25s import stopwords
 from rag_cluster.errors import ConfigError
 
 # Raised whenever the same text may give other terms: an index names the version that made it.
-VERSION = 1
+VERSION = 2
 
 # ISO 639-1 codes of the languages that have a Snowball stemmer or a list of stop words.
 CODES = {
@@ -78,6 +78,7 @@ _BIGRAM_SCRIPTS = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|[^\W_]_+[^\W_]")
+_LONG_NUMBER = re.compile(r"(?<![0-9])([0-9]{3,})(?![0-9])")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+|[A-Z]+|\d+")
 
 
@@ -174,9 +175,13 @@ def _bigrams(run: str) -> list[str]:
 
 def _identifier(word: str) -> list[str]:
     whole = word.strip("_")
-    if not _IDENTIFIER.search(whole):
+    if _IDENTIFIER.search(whole):
+        parts = _PART.findall(whole)
+    elif _LONG_NUMBER.search(whole) and not whole.isdigit():
+        # FY2018 is found by 2018, and 2023Q4 by 2023 and by Q4.
+        parts = [part for part in _LONG_NUMBER.split(whole) if part]
+    else:
         return [whole]
-    parts = _PART.findall(whole)
     return [whole, *parts] if len(parts) > 1 else [whole]
 
 
