@@ -67,9 +67,12 @@ class Chunk(Section):
 
 class Enrich(Section):
     kind: Literal["none", "heading"] = key(
-        "heading", "heading = the document's title and the section path stand before each chunk"
+        "heading",
+        "heading = file name, title and section path, as far as they fit, stand before each chunk",
     )
-    max_tokens: int = key(56, "most tokens of a context; the middle of the path goes first", ge=8)
+    max_tokens: int = key(
+        20, "most tokens of a context; the middle of the section path goes first", ge=8
+    )
 
 
 class Embed(Section):
@@ -244,7 +247,7 @@ class Resources(Section):
     encoders: int | None = key(None, "encoder workers; null = by the cluster's CPUs or GPUs", ge=1)
     encoder_cpus: float | None = key(None, "CPUs of an encoder worker; null = by the cluster", gt=0)
     encoder_gpus: float = key(0.0, "GPUs of an encoder worker", ge=0)
-    encode_batch: int = key(512, "chunks per call of an encoder worker", ge=1)
+    encode_batch: int = key(256, "chunks per call of an encoder worker", ge=1)
 
 
 class Config(Section):

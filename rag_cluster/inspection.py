@@ -28,11 +28,19 @@ def overview(collection: Collection) -> dict[str, Any]:
                 "encoder", "dense", "lexical", "fingerprints", "libraries", "config",
             )
         },
+        "metadata_dropped": _unfit(collection),
         "shards": len(manifest["shards"]),
         "bytes": sum(
             entry["bytes"] for shard in manifest["shards"] for entry in shard["files"].values()
         ),
     }  # fmt: skip
+
+
+def _unfit(collection: Collection) -> dict[str, int]:
+    """For each declared field, how many documents have a value that is not of its type."""
+    from rag_cluster.chunk.fields import count_unfit
+
+    return count_unfit(collection.documents(["metadata", "status"]), collection.fields)
 
 
 def failures(collection: Collection) -> dict[str, Any]:

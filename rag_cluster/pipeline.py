@@ -13,6 +13,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,7 +32,7 @@ from rag_cluster.enrich import Enricher
 from rag_cluster.errors import ConfigError, IngestError, RagClusterError
 from rag_cluster.index import build
 from rag_cluster.models.encoder import load_encoder
-from rag_cluster.parse.sources import list_files
+from rag_cluster.parse.sources import list_files, skipped
 from rag_cluster.parse.stage import Parser
 from rag_cluster.progress import Progress, Snapshot, Watcher
 from rag_cluster.schema import DOCUMENT, FILE, chunk_schema, make_id, shard_of
@@ -220,21 +221,19 @@ def ingest(
     """
     start = time.monotonic()
     files = list_files(sources, config)
-    encoder = describe_encoder(config)
-    with Writer(path) as writer:
-        old = Collection.open(writer.path) if current_version(writer.path) else None
-        with cluster.session(config) as size, cluster.explained(writer.path):
-            plan = steps(config, size, writer.work)
-            check(plan)
-            progress = Progress.start(files)
-            with Watcher(progress, on_progress):
-                _consume(dataset(files, plan, config, progress))
-                manifest = build.build(writer, old, config, encoder, progress)
-            manifest["steps"] = progress.snapshot().by_step()
-        seconds = round(time.monotonic() - start, 3)
-        manifest["seconds"] = seconds
-        manifest["sources"] = [str(source) for source in sources]
-        writer.publish(manifest)
+    # Loading the encoder and starting Ray take some seconds each, so they go side by side.
+    with ThreadPoolExecutor(1) as beside:
+        described = beside.submit(describe_encoder, config)
+        with cluster.session(config) as size:
+            encoder = described.result()
+            with Writer(path) as writer, cluster.explained(writer.path):
+                plan = steps(config, size, writer.work)
+                check(plan)
+                manifest = _make(writer, files, plan, config, encoder, on_progress)
+                seconds = round(time.monotonic() - start, 3)
+                manifest["seconds"] = seconds
+                manifest["sources"] = [str(source) for source in sources]
+                writer.publish(manifest)
     return {
         "collection": str(writer.path),
         "version": writer.version,
@@ -242,8 +241,28 @@ def ingest(
         "chunks": manifest["chunks"],
         "truncated": manifest["truncated"],
         "this_run": manifest["this_run"],
+        "skipped": skipped(files),
         "seconds": seconds,
     }
+
+
+def _make(
+    writer: Writer,
+    files: pa.Table,
+    plan: Sequence[Step],
+    config: Config,
+    encoder: dict[str, Any],
+    on_progress: Callable[[Snapshot], None] | None,
+) -> dict[str, Any]:
+    """Runs the plan and builds the version; returns its manifest."""
+    old = Collection.open(writer.path) if current_version(writer.path) else None
+    progress = Progress.start(files)
+    with Watcher(progress, on_progress):
+        for _ in dataset(files, plan, config, progress).iter_batches(batch_size=None):
+            pass  # the rows were written by the steps; consuming the plan runs it
+        manifest = build.build(writer, old, config, encoder, progress)
+    manifest["steps"] = progress.snapshot().by_step()
+    return manifest
 
 
 def describe_encoder(config: Config) -> dict[str, Any]:
@@ -262,8 +281,3 @@ def describe_encoder(config: Config) -> dict[str, Any]:
         "query_prefix": config.embed.query_prefix,
         "passage_prefix": config.embed.passage_prefix,
     }
-
-
-def _consume(data: ray.data.Dataset) -> None:
-    for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
-        pass

@@ -63,6 +63,8 @@ def summary(result: dict[str, Any]) -> None:
     rows.add_row("chunks", "", f"{result['chunks']:,}")
     out = console()
     out.print(rows)
+    for reason, count in result["skipped"].items():
+        out.print(f"not read: {count:,} x {reason}", highlight=False)
     if result["truncated"]["chunks"]:
         out.print(
             f"{result['truncated']['chunks']:,} chunks are longer than the encoder's window: "

@@ -41,6 +41,9 @@ def _overview(out: Console, content: Report) -> None:
     ):
         rows.add_row(name, str(value))
     out.print(rows, highlight=False)
+    for field, count in content["metadata_dropped"].items():
+        if count:
+            out.print(f"metadata: {count:,} values of {field} are not of its type", highlight=False)
     for reason, count in content["failures"].items():
         out.print(f"failed: {count:,} x {reason}", highlight=False)
 

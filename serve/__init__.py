@@ -1,1 +1,0 @@
-"""Ray Serve deployments over the query path."""
