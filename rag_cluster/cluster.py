@@ -8,6 +8,8 @@ import logging
 import math
 import os
 import re
+import socket
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from rag_cluster.config import Config
 from rag_cluster.errors import ConfigError, IngestError, RagClusterError, ServiceError
 
 DISK_FULL = "No space left on device"
+CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -85,16 +88,7 @@ def session(config: Config) -> Iterator[Size]:
     """Joins the cluster (or starts one on this machine) and leaves it as it was found."""
     found = ray.is_initialized()
     if not found:
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # errors are told by `explained`
-        try:
-            ray.init(
-                address=config.resources.address,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-            )
-        except (ConnectionError, RuntimeError) as error:
-            raise ServiceError(f"cannot reach the Ray cluster: {error}") from None
+        _connect(config.resources.address)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
@@ -104,6 +98,45 @@ def session(config: Config) -> Iterator[Size]:
     finally:
         if not found:
             ray.shutdown()
+
+
+def _connect(address: str | None) -> None:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # errors are told by `explained`
+    _check_answers(address or os.environ.get("RAY_ADDRESS"))
+    try:
+        with _quiet_core():
+            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+    except (ConnectionError, RuntimeError) as error:
+        raise ServiceError(f"cannot reach the Ray cluster: {error}") from None
+
+
+def _check_answers(address: str | None) -> None:
+    """Ray itself would try for minutes to reach an address where nothing answers."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ServiceError(
+            f"no Ray cluster answers at {address} ({error}): start it, or correct "
+            "resources.address or RAY_ADDRESS"
+        ) from None
+
+
+@contextlib.contextmanager
+def _quiet_core() -> Iterator[None]:
+    """Without Ray's C++ core telling standard error which log level it was given."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 @contextlib.contextmanager
