@@ -12,6 +12,7 @@ import functools
 import itertools
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -258,8 +259,7 @@ def _make(
     old = Collection.open(writer.path) if current_version(writer.path) else None
     progress = Progress.start(files)
     with Watcher(progress, on_progress):
-        for _ in dataset(files, plan, config, progress).iter_batches(batch_size=None):
-            pass  # the rows were written by the steps; consuming the plan runs it
+        _consume(dataset(files, plan, config, progress))
         manifest = build.build(writer, old, config, encoder, progress)
     manifest["steps"] = progress.snapshot().by_step()
     return manifest
@@ -281,3 +281,11 @@ def describe_encoder(config: Config) -> dict[str, Any]:
         "query_prefix": config.embed.query_prefix,
         "passage_prefix": config.embed.passage_prefix,
     }
+
+
+def _consume(data: ray.data.Dataset) -> None:
+    with warnings.catch_warnings():
+        # A few files keep no more than one encoder busy, and that is as it should be.
+        warnings.filterwarnings("ignore", "The minimum number of concurrent actors")
+        for _ in data.iter_batches(batch_size=None):
+            pass
