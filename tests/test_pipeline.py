@@ -147,7 +147,8 @@ def test_every_step_has_its_share_of_the_cluster(cpus: int, gpus: int) -> None:
     plan = cluster.share(made, cluster.Size(cpus, gpus))
     taken = plan.parsers * plan.parse_cpus + plan.encoders * plan.encoder_cpus + plan.task_cpus
     assert taken <= cpus
-    assert plan.encoders == (gpus or max(1, cpus // 16))
+    assert plan.encoders == (gpus or min(cpus, max(4, cpus // 4)))
+    assert gpus or plan.encoders * plan.encoder_threads == cpus
 
 
 def test_gpus_that_are_not_there_are_named() -> None:
