@@ -34,7 +34,7 @@ from rag_cluster.schema import Passage
 from rag_cluster.storage import Collection, current_version
 
 MEASURES = "nDCG@10 R@100 RR@10 Success@10"
-ALPHAS = (0.3, 0.4, 0.5, 0.6, 0.7)
+ALPHAS = (0.4, 0.5, 0.6, 0.7, 0.8)
 
 VARIANTS: dict[str, list[str]] = {
     "dense": ["retrieve.channels=[dense]"],

@@ -22,6 +22,8 @@ from rag_cluster import errors
 from rag_cluster.config import Config
 from rag_cluster.errors import ConfigError, IngestError, RagClusterError, ServiceError
 
+# About a batch of chunks, so that one large file of records is shared among all encoders.
+BLOCK_BYTES = 256 * 2**10
 DISK_FULL = "No space left on device"
 CONNECT_SECONDS = 10.0
 
@@ -92,6 +94,7 @@ def session(config: Config) -> Iterator[Size]:
         _connect(config.resources.address)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
+    context.target_max_block_size = BLOCK_BYTES
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     try:
         resources = ray.cluster_resources()

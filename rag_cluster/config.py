@@ -68,11 +68,11 @@ class Chunk(Section):
 class Enrich(Section):
     kind: Literal["none", "heading"] = key(
         "heading",
-        "heading = file name, title and section path, as far as they fit, stand before each chunk",
+        "heading = file name, title and section path, as they fit, stand before each chunk",
     )
     max_tokens: int = key(
         20,
-        "most tokens of a context; a longer one keeps the document's name and the innermost heading",
+        "most tokens of a context; a longer one keeps its two ends: the document and the heading",
         ge=8,
     )
 
