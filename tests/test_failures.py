@@ -23,10 +23,9 @@ from rag_cluster.storage import Collection, Writer
 pytestmark = pytest.mark.usefixtures("ray_session")
 
 COMMAND = Path(sys.executable).with_name("rag-cluster")
-SETTINGS = [
-    word for setting in (*FAKE, "resources.encoders=1") for word in ("--set", setting)
-]  # fmt: skip
-MANY = 600
+FIELDS = "metadata.fields={year: int, kind_of: keyword}"
+SETTINGS = [word for s in (*FAKE, FIELDS, "resources.encoders=1") for word in ("--set", s)]
+MANY = 400
 
 
 def arguments(source: Path, path: Path) -> list[str]:
@@ -34,11 +33,9 @@ def arguments(source: Path, path: Path) -> list[str]:
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> Path:
-    """A collection with one document."""
-    (tmp_path / "old.txt").write_text("Owls hunt at night.")
-    assert run(arguments(tmp_path / "old.txt", tmp_path / "c")) == 0
-    return tmp_path / "c"
+def published(collection: Path, tmp_path: Path) -> Path:
+    """A collection of one version, that this test may write to."""
+    return Path(shutil.copytree(collection, tmp_path / "c"))
 
 
 @pytest.fixture
@@ -66,8 +63,8 @@ def long_run(published: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]
 
 def check_old_version(path: Path) -> None:
     assert Collection.open(path).version == "v000001"
-    (hit,) = asyncio.run(Engine.open(path).search("owls")).hits
-    assert hit.text == "Owls hunt at night."
+    hits = asyncio.run(Engine.open(path).search("when do roses bloom")).hits
+    assert hits[0].uri.endswith("/garden.txt")
 
 
 def test_ctrl_c_and_the_run_after_it(
@@ -81,7 +78,7 @@ def test_ctrl_c_and_the_run_after_it(
     assert lines[0].startswith("rag-cluster: interrupted")
     check_old_version(published)
     assert [entry.name for entry in (published / "versions").iterdir()] == ["v000001"]
-    assert run(arguments(tmp_path / "old.txt", published)) == 0
+    assert run(arguments(tmp_path / "many" / "0.txt", published)) == 0
     assert Collection.open(published).version == "v000002"
 
 
@@ -94,17 +91,16 @@ def test_a_killed_driver_and_the_run_after_it(
     (tmp_path / "new.txt").write_text("Larks sing at dawn.")
     assert run(arguments(tmp_path / "new.txt", published)) == 0
     opened = Collection.open(published)
-    assert opened.manifest["documents"] == {"ok": 2, "empty": 0, "failed": 0}
+    assert opened.manifest["documents"] == {"ok": 24, "empty": 0, "failed": 1}
     assert list((published / "work").iterdir()) == []
     assert run(["inspect", "--collection", str(published), "--audit"]) == 0
 
 
 def test_a_second_writer_is_refused_and_told_who_writes(
-    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    published: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    capsys.readouterr()
     with Writer(published):
-        assert run(arguments(tmp_path / "old.txt", published)) == 2
+        assert run(arguments(corpus, published)) == 2
     said = capsys.readouterr().err
     assert f"(process {os.getpid()}, since " in said
     assert "wait for it, or end it" in said
@@ -113,28 +109,26 @@ def test_a_second_writer_is_refused_and_told_who_writes(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MiB."""
+    """A disk of 1 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
         pytest.skip("only root can mount a small disk")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_a_full_disk(small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = small_disk / "c"
-    (tmp_path / "old.txt").write_text("Owls hunt at night.")
-    assert run(arguments(tmp_path / "old.txt", path)) == 0
-    noise = os.urandom(3_000_000).hex()
-    lines = (noise[i : i + 60] for i in range(0, len(noise) // 2, 60))
+def test_a_full_disk(
+    small_disk: Path, collection: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(shutil.copytree(collection, small_disk / "c"))
+    noise = os.urandom(1_500_000).hex()
+    lines = (noise[i : i + 60] for i in range(0, len(noise), 60))
     (tmp_path / "large.txt").write_text("\n".join(lines))
-    capsys.readouterr()
     assert run(arguments(tmp_path / "large.txt", path)) == 1
     said = capsys.readouterr().err
     assert "the disk is full" in said
     assert "Traceback" not in said
     check_old_version(path)
-    shutil.rmtree(path / "versions" / "v000002", ignore_errors=True)
-    assert run(arguments(tmp_path / "old.txt", path)) == 0
+    assert [entry.name for entry in (path / "versions").iterdir()] == ["v000001"]
