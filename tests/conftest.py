@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-FAKE = ["embed.model=fake:64", "enrich.max_tokens=24", "chunk.size=40", "chunk.overlap=4"]
+FAKE = [
+    "embed.model=fake:64",
+    "enrich.max_tokens=24",
+    "chunk.size=40",
+    "chunk.overlap=4",
+    "resources.encoders=1",
+]
 
 
 def write_corpus(folder: Path) -> Path:

@@ -15,6 +15,9 @@ Kind = Literal["quoted", "code", "short", "long", "plain"]
 SHORT_WORDS = 3  # at most so many words: a name rather than a question
 LONG_WORDS = 15  # at least so many words: a description rather than terms
 
+LONGEST_WORDS = 25  # beyond so many words the weights stay
+SHIFT_PER_WORD = 0.02
+
 # How far the weight of dense moves from its plain value, for each kind of query. Those of code and
 # long were measured (benchmarks.retrieval_quality); quoted and short follow from what BM25 is for.
 SHIFT: dict[Kind, float] = {
@@ -58,8 +61,17 @@ def kind_of_query(query: str) -> Kind:
 
 
 def route(query: str, alpha: float = 0.6) -> dict[str, float]:
-    """Weights for convex fusion: `alpha` for dense on a plain query, moved by the query's kind."""
-    dense = min(1.0, max(0.0, alpha + SHIFT[kind_of_query(query)]))
+    """Weights for convex fusion: `alpha` for dense on a plain query, moved by the query's kind.
+
+    A long query leans on dense the more, the longer it is (up to LONGEST_WORDS): words that only
+    frame the question ("answer as an analyst would, in millions") are terms like any other to BM25.
+    """
+    kind = kind_of_query(query)
+    shift = SHIFT[kind]
+    if kind == "long":
+        beyond = min(_count_words(query), LONGEST_WORDS) - LONG_WORDS
+        shift += beyond * SHIFT_PER_WORD
+    dense = min(1.0, max(0.0, alpha + shift))
     return {"dense": dense, "bm25": 1.0 - dense}
 
 

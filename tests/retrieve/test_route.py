@@ -44,6 +44,11 @@ def test_weights_follow_the_kind_and_sum_to_one():
         assert sum(route(query, alpha=0.3).values()) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("words", "dense"), [(15, 0.7), (20, 0.8), (25, 0.9), (60, 0.9)])
+def test_a_long_query_leans_on_dense_the_more_the_longer_it_is(words, dense):
+    assert route(" ".join(["word"] * words), alpha=0.6)["dense"] == pytest.approx(dense)
+
+
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_weights_stay_between_zero_and_one(alpha):
     for query in ('"quoted words"', "short", " ".join(["word"] * 20)):
