@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import FAKE
+from small_corpus import FAKE
 
 from rag_cluster.cli import run
 from rag_cluster.storage import Collection

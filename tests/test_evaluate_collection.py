@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pymupdf
 import pytest
-from conftest import FAKE
+from small_corpus import FAKE
 
 from rag_cluster import config, pipeline
 from rag_cluster.errors import DatasetError

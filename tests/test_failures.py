@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import ray
-from conftest import FAKE
+from small_corpus import FAKE
 
 from rag_cluster.answer.query import Engine
 from rag_cluster.cli import run

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import FAKE
+from small_corpus import FAKE
 
 from rag_cluster.storage import Collection
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import FAKE, write_corpus
+from small_corpus import FAKE, write_corpus
 
 from rag_cluster import cluster, config, inspection, pipeline
 from rag_cluster.answer.query import Engine

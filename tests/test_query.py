@@ -10,9 +10,9 @@ from typing import Any
 
 import pymupdf
 import pytest
-from conftest import FAKE
 from models.chat_server import Reply, serve
 from models.chat_server import answer as chat_answer
+from small_corpus import FAKE
 
 from rag_cluster import config, pipeline
 from rag_cluster.answer.query import Answer, Engine, SearchResult
