@@ -201,7 +201,7 @@ def _parse_json(text: str | None) -> dict[str, Any] | None:
 
     try:
         tree = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FilterError(f"--filter is not JSON: {error}") from None
     if not isinstance(tree, dict):
         raise FilterError(f'--filter must be a JSON object such as {{"year": 2020}}, not {text!r}')

@@ -148,8 +148,6 @@ def explained(path: Path) -> Iterator[None]:
     """Maps what Ray raises to this project's errors, with the worker's own message."""
     try:
         yield
-    except RagClusterError:
-        raise
     except (ray.exceptions.RayError, OSError) as error:
         own = _own_error(str(error))
         if own is not None and not isinstance(own, IngestError):

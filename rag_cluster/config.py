@@ -341,7 +341,7 @@ def _read(path: Path) -> dict[str, Any]:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not YAML: {error}") from None
     if tree is None:
         return {}
@@ -364,7 +364,7 @@ def _assign(tree: dict[str, Any], setting: str) -> None:
         tree = child
     try:
         tree[last] = yaml.safe_load(value)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"--set {setting!r}: {value!r} is not a YAML value") from None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -180,7 +181,7 @@ def _names(table: pa.Table) -> str:
 class Keep:
     """Writes what passes to `folder`, a file per shard; gives it on, or only its row count.
 
-    A file's name is a hash of its rows' ids, so a task that Ray runs again replaces its own file.
+    A file's name is a hash of its rows, so a task that Ray runs again replaces its own file.
     """
 
     def __init__(self, folder: Path, *, passes: bool) -> None:
@@ -197,8 +198,8 @@ class Keep:
         for shard in sorted(set(homes)):
             rows = [row for row, home in enumerate(homes) if home == shard]
             part = table.take(rows)
-            key = "chunk_id" if "chunk_id" in part.column_names else "doc_id"
-            name = make_id(*part.column(key).to_pylist(), *part.column("uri").to_pylist())
+            keys = ["doc_id", "uri", "text"]
+            name = make_id(*(value for key in keys for value in part.column(key).to_pylist()))
             folder = self.folder / shard_name(shard)
             folder.mkdir(parents=True, exist_ok=True)
             temporary = folder / f".{name}.{time.monotonic_ns()}"
@@ -233,7 +234,9 @@ def ingest(
                 manifest = _make(writer, files, plan, config, encoder, on_progress)
                 seconds = round(time.monotonic() - start, 3)
                 manifest["seconds"] = seconds
-                manifest["sources"] = [str(source) for source in sources]
+                manifest["sources"] = [
+                    os.fsencode(source).decode("utf-8", "replace") for source in sources
+                ]
                 writer.publish(manifest)
     return {
         "collection": str(writer.path),
@@ -260,7 +263,9 @@ def _make(
     progress = Progress.start(files)
     with Watcher(progress, on_progress):
         _consume(dataset(files, plan, config, progress))
-        manifest = build.build(writer, old, config, encoder, progress)
+        manifest = build.build(
+            writer, old, frozenset(files["uri"].to_pylist()), config, encoder, progress
+        )
     manifest["steps"] = progress.snapshot().by_step()
     return manifest
 

@@ -213,8 +213,8 @@ def current_version(path: Path) -> str | None:
         return (path / "CURRENT").read_text(encoding="utf-8").strip() or None
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:
-        raise CollectionError(f"cannot read the collection {path}: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CollectionError(f"cannot read {path / 'CURRENT'}: {error}") from None
 
 
 class Writer:

@@ -39,6 +39,7 @@ def test_base_is_below_the_file_and_metadata_fields_are_replaced_whole() -> None
         ("chunk.size=abc", "'chunk.size'"),
         ("chunk.size", "key.path=VALUE"),
         ("chunk.size=[1", "not a YAML value"),
+        ("embed.model=2020-13-45", "not a YAML value"),
         ("chunk.overlap=500", "must be smaller than size"),
         ("rerank.kind=cross_encoder", "set rerank.model"),
         ("rerank.kind=cascade", "rerank.stages is empty"),

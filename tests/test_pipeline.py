@@ -99,6 +99,27 @@ def test_two_records_with_one_id_are_one_document_and_one_failure(tmp_path: Path
     assert inspection.failures(opened)["failures"][0]["error"] == "duplicate id"
 
 
+def test_large_records_with_one_id_do_not_replace_each_other(tmp_path: Path) -> None:
+    long = " ".join(f"Word {i} falls." for i in range(20_000))
+    rows = [{"_id": "a", "text": f"{start} {long}"} for start in ("Rain.", "Snow.")]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    summary = ingest(tmp_path / "r.jsonl", tmp_path / "c", "chunk.size=180", "enrich.kind=none")
+    assert summary["documents"] == {"ok": 1, "empty": 0, "failed": 1}
+    assert inspection.audit(Collection.open(tmp_path / "c"))["problems"] == []
+
+
+def test_what_was_mended_or_removed_in_a_file_is_replaced(tmp_path: Path) -> None:
+    source = tmp_path / "r.jsonl"
+    source.write_text('{"_id": "a", "text": "Rain falls."}\n{broken\n{"_id": "b", "text": "Go."}\n')
+    first = ingest(source, tmp_path / "c")
+    assert first["documents"] == {"ok": 2, "empty": 0, "failed": 1}
+    source.write_text('{"_id": "a", "text": "Rain falls."}\n')
+    second = ingest(source, tmp_path / "c")
+    assert second["documents"] == {"ok": 1, "empty": 0, "failed": 0}
+    third = ingest(source, tmp_path / "c", "chunk.size=60")
+    assert third["documents"] == {"ok": 1, "empty": 0, "failed": 0}
+
+
 def test_a_collection_of_nothing_but_failures_is_published_and_searched(tmp_path: Path) -> None:
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7\n")
     summary = ingest(tmp_path / "broken.pdf", tmp_path / "c", "index.shards=2")

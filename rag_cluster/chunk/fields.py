@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -44,7 +45,7 @@ def _cast(value: Any, kind: str) -> Value:
             case "int":
                 return _integer(value)
             case "float":
-                return None if isinstance(value, bool) else float(value)
+                return _finite(value)
             case "bool":
                 return _boolean(value)
             case "date":
@@ -60,6 +61,11 @@ def _integer(value: Any) -> int | None:
         return None
     number = int(value)
     return number if -(2**63) <= number < 2**63 else None
+
+
+def _finite(value: Any) -> float | None:
+    number = math.nan if isinstance(value, bool) else float(value)
+    return number if math.isfinite(number) else None
 
 
 def _boolean(value: Any) -> bool | None:

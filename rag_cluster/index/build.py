@@ -41,11 +41,16 @@ class Reporter(Protocol):
 def build(
     writer: Writer,
     old: Collection | None,
+    sources: frozenset[str],
     config: Config,
     encoder: dict[str, Any],
     reporter: Reporter,
 ) -> dict[str, Any]:
-    """Writes all files of the new version and returns its manifest."""
+    """Writes all files of the new version and returns its manifest.
+
+    `sources` are the uris of the files that this run read: what the published version has of them
+    is replaced, all else of it stays.
+    """
     prints = fingerprints(config)
     stays = old if old is not None and old.manifest["documents_total"] else None
     fits = stays is None or (
@@ -54,12 +59,13 @@ def build(
         and stays.shards == config.index.shards
     )
     gather_task = ray.remote(num_cpus=_cpus())(gather.gather_shard)
+    read = ray.put(sources)
     start = time.monotonic()
     gathered: list[gather.Gathered] = ray.get(
         [
             gather_task.remote(
                 shard, writer.work, writer.folder, None if stays is None else stays.folder,
-                fits=fits, config=config, dim=encoder["dim"],
+                files=read, fits=fits, config=config, dim=encoder["dim"],
             )
             for shard in range(config.index.shards)
         ]

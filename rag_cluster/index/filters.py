@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -182,7 +182,8 @@ def _typed(field: str, value: Any, kind: str) -> Value:
         return value
     if kind == "bool" and isinstance(value, bool):
         return value
-    if kind == "float" and is_number and not math.isnan(value):
+    is_number = is_number and abs(value) < sys.float_info.max
+    if kind == "float" and is_number:
         return float(value)
     if kind == "int" and is_number and value == value // 1 and abs(value) < 2**63:
         return int(value)

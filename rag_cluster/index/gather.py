@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,15 @@ class Gathered:
 
 
 def gather_shard(
-    shard: int, work: Path, folder: Path, old: Path | None, *, fits: bool, config: Config, dim: int
+    shard: int,
+    work: Path,
+    folder: Path,
+    old: Path | None,
+    *,
+    files: frozenset[str],
+    fits: bool,
+    config: Config,
+    dim: int,
 ) -> Gathered:
     """Sorts one shard's rows into documents, chunks and vectors files; returns what it found."""
     schema = chunk_schema(config.metadata.fields)
@@ -51,7 +60,7 @@ def gather_shard(
     this_run = Counter(documents.column("status").to_pylist())
     chunks = chunks_of(_read_parts(work / "chunks", shard, rows), documents, claimed)
     if old is not None:
-        documents, chunks = _carry_over(old, shard, documents, chunks, fits=fits)
+        documents, chunks = _carry_over(old, shard, documents, chunks, files, fits=fits)
     documents = documents.sort_by("doc_id")
     order = [("searchable", "descending"), ("doc_id", "ascending"), ("ordinal", "ascending")]
     chunks = chunks.sort_by(order).combine_chunks()
@@ -147,10 +156,25 @@ def chunks_of(chunks: pa.Table, documents: pa.Table, claimed: set[str]) -> pa.Ta
     return chunks.take(pa.array(rows, pa.int64()))
 
 
+def _is_of(uri: str, files: frozenset[str]) -> bool:
+    """Whether the uri is one of the files, or a record or part ("FILE#name") of one."""
+    return uri in files or any(uri[: m.start()] in files for m in re.finditer("#", uri))
+
+
 def _carry_over(
-    old: Path, shard: int, documents: pa.Table, chunks: pa.Table, *, fits: bool
+    old: Path,
+    shard: int,
+    documents: pa.Table,
+    chunks: pa.Table,
+    files: frozenset[str],
+    *,
+    fits: bool,
 ) -> tuple[pa.Table, pa.Table]:
-    """Adds what the published version holds of documents that this run did not read."""
+    """Adds what the published version holds of files that this run did not read.
+
+    A file that was read again is replaced as a whole: its failed rows, and the records that are no
+    longer in it, go.
+    """
     name = f"{shard_name(shard)}.parquet"
     path = old / "documents" / name
     if not path.exists():
@@ -158,6 +182,9 @@ def _carry_over(
     before = pq.read_table(path)
     new_ids = documents.column("doc_id")
     stay = before.filter(pc.invert(pc.is_in(before["doc_id"], value_set=new_ids)))
+    stay = stay.filter(
+        pa.array([not _is_of(uri, files) for uri in stay["uri"].to_pylist()], pa.bool_())
+    )
     if not stay.num_rows:
         return documents, chunks
     if not fits:

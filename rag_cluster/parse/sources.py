@@ -43,8 +43,9 @@ def list_files(sources: Sequence[str], config: Config) -> pa.Table:
     """
     counts: Counter[str] = Counter()
     paths: dict[bytes, None] = {}
+    seen: set[tuple[int, int]] = set()
     for source in sources:
-        paths.update(dict.fromkeys(os.fsencode(path) for path in _files_of(source, counts)))
+        paths.update(dict.fromkeys(os.fsencode(path) for path in _files_of(source, counts, seen)))
     if not paths:
         raise SourceError(_nothing_found(sources, counts))
     rows = [row for path in sorted(paths) for row in _rows(os.fsdecode(path), config)]
@@ -74,21 +75,20 @@ def path_of(uri: str) -> str:
     return uri
 
 
-def _files_of(source: str, counts: Counter[str]) -> Iterator[str]:
+def _files_of(source: str, counts: Counter[str], seen: set[tuple[int, int]]) -> Iterator[str]:
     if "://" in source and not source.startswith(_ESCAPED):
         raise SourceError(f"cannot read {source!r}: a source is a local file or folder")
     path = os.path.abspath(os.path.expanduser(path_of(source)))  # noqa: PTH100, PTH111 - bytes-safe
     if os.path.isdir(path):  # noqa: PTH112
-        yield from _walk(path, counts)
+        yield from _walk(path, counts, seen)
     elif os.path.lexists(path):
         yield path
     else:
         raise SourceError(f"no such file or folder: {source!r} (looked for {path})")
 
 
-def _walk(root: str, counts: Counter[str]) -> Iterator[str]:
+def _walk(root: str, counts: Counter[str], seen: set[tuple[int, int]]) -> Iterator[str]:
     """Files under a folder; links to folders are followed, and no folder is read twice."""
-    seen: set[tuple[int, int]] = set()
     for folder, folders, names in os.walk(root, followlinks=True, onerror=_unreadable):
         status = Path(folder).stat()
         if (status.st_dev, status.st_ino) in seen:
@@ -96,7 +96,8 @@ def _walk(root: str, counts: Counter[str]) -> Iterator[str]:
             counts["folder seen before"] += 1
             continue
         seen.add((status.st_dev, status.st_ino))
-        if "CURRENT" in names and "versions" in folders:
+        # A collection, also one whose first ingest did not end.
+        if "versions" in folders and not {"CURRENT", "LOCK"}.isdisjoint(names):
             folders.clear()
             counts["collection"] += 1
             continue

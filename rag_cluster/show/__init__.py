@@ -8,8 +8,10 @@ from rich.table import Table
 
 def console(*, stderr: bool = False) -> Console:
     """A console; in a pipe it writes plain text, wide enough that nothing is cut."""
-    probe = Console(stderr=stderr)
-    return probe if probe.is_terminal else Console(stderr=stderr, width=160, no_color=True)
+    probe = Console(stderr=stderr, emoji=False, markup=False)
+    if probe.is_terminal:
+        return probe
+    return Console(stderr=stderr, width=160, no_color=True, emoji=False, markup=False)
 
 
 def table(*columns: str, title: str | None = None) -> Table:
