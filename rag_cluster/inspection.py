@@ -7,10 +7,9 @@ from collections import defaultdict
 from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rag_cluster.errors import UsageError
-from rag_cluster.storage import Collection, checksum
+from rag_cluster.storage import Collection, checksum, read_shard
 
 EXAMPLES = 5
 
@@ -92,8 +91,8 @@ def audit(collection: Collection) -> dict[str, Any]:
     problems = _audit_files(collection)
     checked = 0
     for shard in range(collection.shards) if not problems else ():
-        documents = pq.read_table(collection.shard_path("documents", shard))
-        rows = pq.read_table(collection.shard_path("chunks", shard))
+        documents = read_shard(collection.shard_path("documents", shard))
+        rows = read_shard(collection.shard_path("chunks", shard))
         checked += rows.num_rows
         problems += [
             {"chunk_id": problem.chunk_id, "problem": problem.what}
@@ -124,6 +123,6 @@ def _chunks(collection: Collection, doc_id: str | None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     wanted = None if doc_id is None else [("doc_id", "=", doc_id)]
     for shard in range(collection.shards):
-        table = pq.read_table(collection.shard_path("chunks", shard), filters=wanted)
+        table = read_shard(collection.shard_path("chunks", shard), filters=wanted)
         rows += table.to_pylist()
     return sorted(rows, key=lambda row: (row["doc_id"], row["ordinal"]))

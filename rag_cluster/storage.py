@@ -169,21 +169,20 @@ class Collection:
 
     def chunks(self) -> ChunkStore:
         """All chunks, read into memory."""
-        return ChunkStore([pq.read_table(self.shard_path("chunks", i)) for i in range(self.shards)])
+        return ChunkStore([read_shard(self.shard_path("chunks", i)) for i in range(self.shards)])
 
     def documents(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The documents of all shards; name the columns, for `text` is large."""
         wanted = None if columns is None else list(columns)
         return pa.concat_tables(
-            pq.read_table(self.shard_path("documents", i), columns=wanted)
-            for i in range(self.shards)
+            read_shard(self.shard_path("documents", i), columns=wanted) for i in range(self.shards)
         )
 
     def document(self, doc_id: str, columns: Sequence[str] | None = None) -> dict[str, Any] | None:
         """One document by its id, or None."""
         wanted = None if columns is None else list(columns)
         for shard in range(self.shards):
-            found = pq.read_table(
+            found = read_shard(
                 self.shard_path("documents", shard),
                 columns=wanted,
                 filters=[("doc_id", "=", doc_id)],
@@ -205,6 +204,14 @@ class Collection:
             found = table.filter(ends)
         ids: list[str] = found.column("doc_id").to_pylist()
         return ids
+
+
+def read_shard(path: Path, **options: Any) -> pa.Table:
+    """A shard's Parquet file. Raises CollectionError where it is absent or damaged."""
+    try:
+        return pq.read_table(path, **options)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise CollectionError(f"{path} cannot be read, ingest again: {error}") from None
 
 
 def current_version(path: Path) -> str | None:

@@ -8,7 +8,14 @@ import pytest
 
 from rag_cluster.errors import CollectionError
 from rag_cluster.schema import CHUNK, rows_to_table, shard_of
-from rag_cluster.storage import ChunkStore, Collection, Writer, checksum, current_version
+from rag_cluster.storage import (
+    ChunkStore,
+    Collection,
+    Writer,
+    checksum,
+    current_version,
+    read_shard,
+)
 
 
 def chunk(doc: str, ordinal: int, **more: object) -> dict[str, object]:
@@ -131,6 +138,14 @@ def test_absent_newer_and_broken_collections_are_named(tmp_path: Path) -> None:
     (folder / "manifest.json").write_text("{")
     with pytest.raises(CollectionError, match="cannot be read"):
         Collection.open(tmp_path / "c")
+
+
+def test_a_shard_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match=r"shard-00000\.parquet cannot be read, ingest again"):
+        read_shard(tmp_path / "shard-00000.parquet")
+    (tmp_path / "shard-00000.parquet").write_bytes(b"not Parquet")
+    with pytest.raises(CollectionError, match="cannot be read, ingest again"):
+        read_shard(tmp_path / "shard-00000.parquet")
 
 
 def test_checksum_is_blake2b_of_the_bytes(tmp_path: Path) -> None:
