@@ -1,0 +1,31 @@
+"""A collection on disk: its layout, its versions, and how one is published.
+
+    <collection>/
+      CURRENT                     the published version's name; replaced atomically, last
+      LOCK                        held by the one writer; says who and since when
+      versions/<version>/
+        manifest.json             what made it, and what is in it
+        documents/ chunks/ vectors/ dense/ lexical/     one shard-NNNNN file (or folder) each
+      work/<run>/                 what a running ingest has finished
+
+A version is immutable. Readers see the old version or the new one, never half of one: everything
+is written beside the published version, and renaming one small file publishes it.
+"""
+
+from rag_cluster.storage.chunks import PASSAGE_COLUMNS, ChunkStore
+from rag_cluster.storage.collection import FORMAT, Collection, current_version
+from rag_cluster.storage.files import checksum, file_entries, read_shard, shard_name
+from rag_cluster.storage.writer import Writer
+
+__all__ = [
+    "FORMAT",
+    "PASSAGE_COLUMNS",
+    "ChunkStore",
+    "Collection",
+    "Writer",
+    "checksum",
+    "current_version",
+    "file_entries",
+    "read_shard",
+    "shard_name",
+]
