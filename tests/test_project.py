@@ -125,7 +125,11 @@ def test_every_target_of_the_makefile_is_explained():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     phony = set(re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE).group(1).split())
     printed = subprocess.run(
-        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert {line.split()[1] for line in printed.splitlines()} == phony
 

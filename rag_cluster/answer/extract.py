@@ -1,7 +1,7 @@
 """The extractive generator: the sentences of the passages that answer, and no model that writes.
 
 A sentence's score is the cosine of its vector and the question's, the share of the question's
-words (weighted by their rarity among the candidates) that it holds, the rank of its passage, and
+words (stemmed as the index stems them, weighted by their rarity among the candidates) that it holds, the rank of its passage, and
 whether it holds a number where the question asks for one. Sentences are then picked by maximal
 marginal relevance (Carbonell and Goldstein, 1998), so that none repeats another.
 """
@@ -21,6 +21,7 @@ from rag_cluster.answer.sentences import split_units
 from rag_cluster.answer.sources import Source, without_markers
 from rag_cluster.answer.tables import read_row
 from rag_cluster.answer.words import content_words, has_cjk, words
+from rag_cluster.index.analyzer import load_analyzer
 from rag_cluster.models.ports import AsyncEncoder, Vectors
 
 NOTHING_FOUND = "Nothing in the collection answers this question."
@@ -78,20 +79,22 @@ async def extract(
     *,
     most: int = 3,
     min_similarity: float = 0.35,
+    language: str = "english",
 ) -> list[Pick]:
     """At most `most` picks in readable order; none where no sentence is similar enough.
 
     Sources follow their best pick, and sentences of one source the document's order. The
     encoder reads at most 24 candidates, in one call.
     """
-    found = prefilter(question, [c for source in sources for c in candidates(source)])
+    every = [candidate for source in sources for candidate in candidates(source)]
+    found = prefilter(question, every, language)
     if not found:
         return []
     asked = await encoder.encode([question], "query")
     texts = [f"{c.context}: {c.text}" if c.context else c.text for c in found]
     vectors = _unit(await encoder.encode(texts, "passage"))
     similarity = vectors @ _unit(asked)[0]
-    shared = overlaps(question, found)
+    shared = overlaps(question, found, language)
     weak = similarity < _floors(question, found, shared, min_similarity)
     if weak.all():
         return []
@@ -146,23 +149,30 @@ def _stands_alone(text: str) -> bool:
     return len(words(text)) >= _MIN_WORDS and len(text) <= _MAX_CHARACTERS
 
 
-def prefilter(question: str, found: Sequence[Candidate]) -> list[Candidate]:
+def prefilter(
+    question: str, found: Sequence[Candidate], language: str = "english"
+) -> list[Candidate]:
     """The 24 candidates with most of the question's words and rank, in their given order."""
     if len(found) <= MAX_CANDIDATES:
         return list(found)
-    value = overlaps(question, found) + _rank_prior(found) + _ASKED * _asked(question, found)
+    value = (
+        overlaps(question, found, language) + _rank_prior(found) + _ASKED * _asked(question, found)
+    )
     best = np.argsort(-value, kind="stable")[:MAX_CANDIDATES]
     return [found[i] for i in sorted(best)]
 
 
-def overlaps(question: str, found: Sequence[Candidate]) -> NDArray[np.float64]:
+def overlaps(
+    question: str, found: Sequence[Candidate], language: str = "english"
+) -> NDArray[np.float64]:
     """For each candidate the share of the question's content words that it or its context holds.
 
     A word weighs ln(1 + n / df), with n candidates, df of which hold it; a word that none holds
     weighs ln(1 + n). float64 [len(found)], in [0, 1].
     """
-    asked = sorted(content_words(question))
-    holds = [set(words(f"{c.context} {c.text}")) for c in found]
+    analyzer = load_analyzer(language)
+    asked = sorted(set(analyzer.tokens(" ".join(sorted(content_words(question))))))
+    holds = [set(analyzer.tokens(f"{c.context} {c.text}")) for c in found]
     frequency = Counter(word for held in holds for word in held)
     weights = {word: math.log(1 + len(found) / max(1, frequency[word])) for word in asked}
     total = sum(weights.values()) or 1.0

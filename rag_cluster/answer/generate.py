@@ -39,9 +39,10 @@ class Extractive:
 
     name = "extractive"
 
-    def __init__(self, config: Generate, encoder: AsyncEncoder) -> None:
+    def __init__(self, config: Generate, encoder: AsyncEncoder, language: str = "english") -> None:
         self._config = config
         self._encoder = encoder
+        self._language = language
 
     async def generate(self, question: str, sources: Sequence[Source]) -> Draft:
         """The picked sentences, each with its marker, a line each; or NOTHING_FOUND."""
@@ -60,6 +61,7 @@ class Extractive:
             self._encoder,
             most=config.sentences,
             min_similarity=config.min_similarity,
+            language=self._language,
         )
         return render(picks)
 
@@ -118,14 +120,18 @@ class Prompted:
 Generator = Extractive | Prompted
 
 
-def load_generator(config: Generate, encoder: AsyncEncoder, llm: LLM | None = None) -> Generator:
+def load_generator(
+    config: Generate, encoder: AsyncEncoder, llm: LLM | None = None, language: str = "english"
+) -> Generator:
     """The generator of the configuration. `llm` takes the place of the configured model.
+
+    `language` is that of the index's analyzer: the extractive generator compares words as it does.
 
     Raises ModelError where the model cannot be loaded.
     """
     match config.kind:
         case "extractive":
-            return Extractive(config, encoder)
+            return Extractive(config, encoder, language)
         case "openai" | "transformers":
             if llm is None:
                 from rag_cluster.models.llm import load_llm

@@ -86,7 +86,8 @@ class Models:
 
     def generator(self) -> Generator:
         """What writes the answer."""
-        return load_generator(self._config.generate, self.encoder)
+        language = self._config.index.lexical.language
+        return load_generator(self._config.generate, self.encoder, language=language)
 
     def _scorer(self, kind: RerankerKind, model: str | None) -> AsyncScorer:
         from rag_cluster.models.scorer import LateInteractionScorer, load_cross_encoder

