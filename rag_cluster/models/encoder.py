@@ -7,10 +7,11 @@ activations to stay in the processor's cache.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -113,13 +114,33 @@ class SentenceTransformerEncoder:
     def _forward(self, texts: list[str]) -> dict[str, Any]:
         import torch
 
-        with self._lock, torch.inference_mode():
+        with self._lock, torch.inference_mode(), _threads_for(len(texts)):
             features = {
                 name: value.to(self._device) if hasattr(value, "to") else value
                 for name, value in self._model.preprocess(texts).items()
             }
             output: dict[str, Any] = self._model(features)
         return output
+
+
+@contextlib.contextmanager
+def _threads_for(texts: int) -> Iterator[None]:
+    """One thread for one text.
+
+    Reading the weights takes longer than computing with them, and on a busy machine two threads
+    wait for each other many times as long as one works.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    if texts > 1 or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def batches(lengths: Sequence[int], most: int, tokens: int) -> list[list[int]]:
