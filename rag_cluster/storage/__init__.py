@@ -12,9 +12,19 @@ A version is immutable. Readers see the old version or the new one, never half o
 is written beside the published version, and renaming one small file publishes it.
 """
 
+from rag_cluster.storage.cache import local_copy
 from rag_cluster.storage.chunks import PASSAGE_COLUMNS, ChunkStore
 from rag_cluster.storage.collection import FORMAT, Collection, current_version
-from rag_cluster.storage.files import checksum, file_entries, read_shard, shard_name
+from rag_cluster.storage.files import (
+    checksum,
+    file_entries,
+    read_shard,
+    read_table,
+    shard_name,
+    write_file,
+    write_table,
+)
+from rag_cluster.storage.places import check_place, place
 from rag_cluster.storage.writer import Writer
 
 __all__ = [
@@ -23,9 +33,15 @@ __all__ = [
     "ChunkStore",
     "Collection",
     "Writer",
+    "check_place",
     "checksum",
     "current_version",
     "file_entries",
+    "local_copy",
+    "place",
     "read_shard",
+    "read_table",
     "shard_name",
+    "write_file",
+    "write_table",
 ]
