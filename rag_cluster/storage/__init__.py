@@ -14,7 +14,7 @@ is written beside the published version, and renaming one small file publishes i
 
 from rag_cluster.storage.cache import local_copy
 from rag_cluster.storage.chunks import PASSAGE_COLUMNS, ChunkStore
-from rag_cluster.storage.collection import FORMAT, Collection, current_version
+from rag_cluster.storage.collection import Collection
 from rag_cluster.storage.files import (
     checksum,
     file_entries,
@@ -24,7 +24,9 @@ from rag_cluster.storage.files import (
     write_file,
     write_table,
 )
+from rag_cluster.storage.manifest import FORMAT
 from rag_cluster.storage.places import check_place, place
+from rag_cluster.storage.versions import check_current, current_version
 from rag_cluster.storage.writer import Writer
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "ChunkStore",
     "Collection",
     "Writer",
+    "check_current",
     "check_place",
     "checksum",
     "current_version",

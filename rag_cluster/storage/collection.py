@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +10,71 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_cluster.errors import CollectionError
+from rag_cluster.storage.cache import local_copy
 from rag_cluster.storage.chunks import ChunkStore
-from rag_cluster.storage.files import read_shard, shard_name
+from rag_cluster.storage.files import checksum, key_of, read_shard, shard_name, sizes
+from rag_cluster.storage.manifest import file_entries_of
+from rag_cluster.storage.places import is_local, place, reason, refusals
+from rag_cluster.storage.versions import folder_of, open_version
 
-FORMAT = 1
+SMALL = 1 << 20
 
 
 class Collection:
     """One version of a collection, opened for reading."""
 
-    def __init__(self, path: Path, version: str) -> None:
+    def __init__(self, path: Path, version: str, manifest: dict[str, Any]) -> None:
         self.path = path
         self.version = version
-        self.folder = path / "versions" / version
-        self.manifest = _read_manifest(self.folder)
+        self.folder = folder_of(path, version)
+        self.manifest = manifest
 
     @classmethod
-    def open(cls, path: str | Path, version: str | None = None) -> Collection:
-        """The published version, or the one named. Raises CollectionError."""
-        path = Path(path)
-        name = version or current_version(path)
-        if name is None:
+    def open(
+        cls, path: str | Path, version: str | None = None, *, verify: bool = True
+    ) -> Collection:
+        """The published version, or the one named.
+
+        Raises CollectionError where it is absent or damaged: the sizes of all its files are looked
+        at, and the checksums of small ones (under 1 MiB; in an object store, when one is copied).
+        `verify=False` leaves that to who wants to report it.
+        """
+        path = place(path)
+        opened = cls(path, *open_version(path, version))
+        if verify:
+            opened.verify()
+        return opened
+
+    def verify(self) -> None:
+        """Raises CollectionError with the first file that is not what the manifest says."""
+        for name, problem in self.problems(small_only=True):
             raise CollectionError(
-                f"there is no collection at {path}: make one with "
-                f"'rag-cluster ingest SOURCE --collection {path}'"
+                f"{self.folder / name} {problem}: ingest again, or go back to another version "
+                f"('rag-cluster versions --collection {self.path}' lists them)"
             )
-        return cls(path, name)
+
+    def problems(self, *, small_only: bool = False) -> Iterator[tuple[str, str]]:
+        """The files that are not what the manifest says, each with what is wrong with it.
+
+        With `small_only` checksums are compared only of files under 1 MiB on disk. Raises
+        CollectionError where the store cannot be read.
+        """
+        try:
+            there = {self._name(file): size for file, size in sizes(self.folder)}
+            for name, entry in file_entries_of(self.manifest).items():
+                if name not in there:
+                    yield name, "is missing"
+                elif there[name] != entry["bytes"]:
+                    yield name, f"has {there[name]:,} bytes and not {entry['bytes']:,}"
+                elif (
+                    not small_only or (entry["bytes"] < SMALL and is_local(self.folder))
+                ) and checksum(self.folder / name) != entry["blake2b"]:
+                    yield name, "differs from its checksum"
+        except refusals() as error:
+            raise CollectionError(f"{self.folder} cannot be read: {reason(error)}") from None
+
+    def _name(self, file: Path) -> str:
+        return key_of(file).removeprefix(key_of(self.folder)).lstrip("/")
 
     @property
     def shards(self) -> int:
@@ -52,6 +90,21 @@ class Collection:
         """Where a shard's file (or folder) of a kind lies."""
         suffix = {"dense": ".faiss", "lexical": ""}.get(kind, ".parquet")
         return self.folder / kind / (shard_name(shard) + suffix)
+
+    def local_path(self, kind: str, shard: int) -> Path:
+        """A shard's file (or folder) on this machine's disk: a verified copy of a remote one."""
+        path = self.shard_path(kind, shard)
+        if is_local(path):
+            return path
+        own = f"{kind}/{path.name}"
+        return local_copy(
+            path,
+            {
+                name.removeprefix(own).lstrip("/"): entry
+                for name, entry in self.manifest["shards"][shard]["files"].items()
+                if name == own or name.startswith(f"{own}/")
+            },
+        )
 
     def chunks(self) -> ChunkStore:
         """All chunks, read into memory."""
@@ -90,28 +143,3 @@ class Collection:
             found = table.filter(ends)
         ids: list[str] = found.column("doc_id").to_pylist()
         return ids
-
-
-def current_version(path: Path) -> str | None:
-    """The name of the published version, or None where there is no collection."""
-    try:
-        return (path / "CURRENT").read_text(encoding="utf-8").strip() or None
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CollectionError(f"cannot read {path / 'CURRENT'}: {error}") from None
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    try:
-        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
-    except FileNotFoundError:
-        raise CollectionError(f"version {folder.name} is not in {folder.parent.parent}") from None
-    except (OSError, ValueError) as error:
-        raise CollectionError(f"the manifest of {folder} cannot be read: {error}") from None
-    if manifest.get("format", 0) > FORMAT:
-        raise CollectionError(
-            f"{folder} was written by a newer version of rag-cluster (layout "
-            f"{manifest['format']}, this one reads up to {FORMAT}): upgrade rag-cluster"
-        )
-    return manifest

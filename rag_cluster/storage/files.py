@@ -42,7 +42,7 @@ def read_shard(path: Path, **options: Any) -> pa.Table:
     """A shard's Parquet file. Raises CollectionError where it is absent or damaged."""
     try:
         return read_table(path, **options)
-    except (*refusals(), pa.ArrowInvalid) as error:
+    except refusals(pa.ArrowInvalid) as error:
         raise CollectionError(f"{path} cannot be read, ingest again: {error}") from None
 
 

@@ -42,12 +42,11 @@ def place(path: str | Path) -> Path:
     if not is_remote_url(path):
         local = path.removeprefix("file://") if isinstance(path, str) else path
         return local if not isinstance(local, str) else Path(local)
-    url = str(path).rstrip("/")
-    file_system(url)
+    file_system(str(path))
     from upath import UPath
 
     # Another process may have written since, so listings are not kept.
-    return cast("Path", UPath(url, use_listings_cache=False))
+    return cast("Path", UPath(str(path).rstrip("/"), use_listings_cache=False))
 
 
 def file_system(url: str) -> Any:
@@ -99,12 +98,12 @@ def key(path: Path) -> str:
     return str(path.path)  # type: ignore[attr-defined]
 
 
-def refusals() -> tuple[type[Exception], ...]:
-    """What reading and writing raises: OSError, and the own errors of the stores' clients.
+def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
+    """What reading and writing raises: OSError, the own errors of the stores' clients, and `more`.
 
     For `except refusals():`, which is evaluated only when something was raised.
     """
-    found: list[type[Exception]] = [OSError]
+    found: list[type[Exception]] = [OSError, *more]
     for module, names in _REFUSALS.items():
         if module in sys.modules:
             found += [getattr(sys.modules[module], name) for name in names]

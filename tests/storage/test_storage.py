@@ -130,8 +130,10 @@ def test_absent_newer_and_broken_collections_are_named(tmp_path: Path) -> None:
     folder = tmp_path / "c" / "versions" / "v000001"
     folder.mkdir(parents=True)
     (tmp_path / "c" / "CURRENT").write_text("v000001\n")
-    with pytest.raises(CollectionError, match="v000001 is not in"):
+    with pytest.raises(CollectionError, match="CURRENT names v000001, which is not there"):
         Collection.open(tmp_path / "c")
+    with pytest.raises(CollectionError, match=r"version v000002 is not in .*: there is none"):
+        Collection.open(tmp_path / "c", "v000002")
     (folder / "manifest.json").write_text(json.dumps({"format": 99}))
     with pytest.raises(CollectionError, match="newer version of rag-cluster"):
         Collection.open(tmp_path / "c")

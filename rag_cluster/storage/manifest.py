@@ -1,0 +1,62 @@
+"""A version's manifest: what made it, and what is in it, with a checksum of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from rag_cluster.errors import CollectionError
+from rag_cluster.storage.files import write_text
+from rag_cluster.storage.places import reason, refusals
+
+FORMAT = 1
+NAME = "manifest.json"
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a version's folder; None where there is none.
+
+    Raises CollectionError where it is damaged, or written by a newer version of the program.
+    """
+    try:
+        manifest: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as error:
+        raise CollectionError(f"the manifest of {folder} cannot be read: {error}") from None
+    except refusals() as error:
+        raise CollectionError(f"the manifest of {folder} cannot be read: {reason(error)}") from None
+    if not isinstance(manifest, dict):
+        raise CollectionError(f"the manifest of {folder} cannot be read: it is no JSON object")
+    if manifest.get("format", 0) > FORMAT:
+        raise CollectionError(
+            f"{folder} was written by a newer version of rag-cluster (layout "
+            f"{manifest['format']}, this one reads up to {FORMAT}): upgrade rag-cluster"
+        )
+    if manifest.get("checksum", "") not in ("", _checksum(manifest)):
+        raise CollectionError(f"the manifest of {folder} differs from its own checksum")
+    return manifest
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Writes a manifest with its checksum, atomically."""
+    signed = {**manifest, "checksum": _checksum(manifest)}
+    text = json.dumps(signed, ensure_ascii=False, indent=2, sort_keys=True)
+    write_text(folder / NAME, text + "\n")
+
+
+def file_entries_of(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sizes and checksums of all files of a version, by their path in its folder."""
+    return {
+        name: entry
+        for shard in manifest.get("shards", [])
+        for name, entry in shard.get("files", {}).items()
+    }
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    rest = {name: value for name, value in manifest.items() if name != "checksum"}
+    text = json.dumps(rest, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
