@@ -25,7 +25,9 @@ app = typer.Typer(
     help="From a folder of files to a cited answer, as a batch pipeline on a Ray cluster.",
 )
 
-CollectionOption = Annotated[Path, typer.Option("--collection", help="Folder of the collection.")]
+CollectionOption = Annotated[
+    str, typer.Option("--collection", help="Folder of the collection, or s3://BUCKET/PREFIX.")
+]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML configuration.")]
 SetOption = Annotated[
     list[str] | None,
@@ -40,21 +42,40 @@ FilterOption = Annotated[
 
 @app.command()
 def ingest(
-    source: Annotated[list[str], typer.Argument(help="Files and folders.")],
     collection: CollectionOption,
+    source: Annotated[
+        list[str] | None, typer.Argument(help="Files, folders, s3://BUCKET/PREFIX.")
+    ] = None,
+    sync: Annotated[
+        bool, typer.Option("--sync", help="Remove documents that are not in the sources.")
+    ] = False,
+    retry_failed: Annotated[
+        bool,
+        typer.Option("--retry-failed", help="Read failed files again; without SOURCE only them."),
+    ] = False,
     config: ConfigOption = None,
     settings: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Parse, chunk, embed and index sources into a new version of a collection."""
+    """Bring a collection to what the sources hold: parse, chunk, embed and index what changed."""
     from rag_cluster import config as configuration
+    from rag_cluster.errors import UsageError
     from rag_cluster.show import ingest as show
 
+    if not source and (sync or not retry_failed):
+        raise UsageError("name the files and folders to ingest: rag-cluster ingest SOURCE...")
     effective = configuration.load(config, settings or [])
     with show.progress() as on_progress:
         from rag_cluster import pipeline
 
-        summary = pipeline.ingest(source, collection, effective, on_progress=on_progress)
+        summary = pipeline.ingest(
+            source or [],
+            collection,
+            effective,
+            sync=sync,
+            retry_failed=retry_failed,
+            on_progress=on_progress,
+        )
     if as_json:
         _print_json(summary)
     else:
@@ -135,7 +156,7 @@ def inspect(
     from rag_cluster.show import inspection as show
     from rag_cluster.storage import Collection
 
-    opened = Collection.open(collection)
+    opened = Collection.open(collection, verify=not audit)
     if audit:
         report = inspection.audit(opened)
     elif failures:
@@ -152,6 +173,49 @@ def inspect(
         show.report(report)
     if audit and report["problems"]:
         raise typer.Exit(1)
+
+
+@app.command()
+def versions(collection: CollectionOption, as_json: JsonOption = False) -> None:
+    """List the versions of a collection."""
+    from rag_cluster import versions as upkeep
+    from rag_cluster.show import versions as show
+
+    report = upkeep.listing(collection)
+    if as_json:
+        _print_json(report)
+    else:
+        show.listing(report)
+
+
+@app.command()
+def rollback(version: str, collection: CollectionOption, as_json: JsonOption = False) -> None:
+    """Make another version of a collection the current one."""
+    from rag_cluster import versions as upkeep
+    from rag_cluster.show import versions as show
+
+    report = upkeep.rollback(collection, version)
+    if as_json:
+        _print_json(report)
+    else:
+        show.rolled_back(report)
+
+
+@app.command()
+def prune(
+    collection: CollectionOption,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="The newest versions to keep.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old versions of a collection; the current one always stays."""
+    from rag_cluster import versions as upkeep
+    from rag_cluster.show import versions as show
+
+    report = upkeep.prune(collection, keep)
+    if as_json:
+        _print_json(report)
+    else:
+        show.pruned(report)
 
 
 @app.command()
@@ -230,7 +294,7 @@ def run(arguments: list[str] | None = None) -> int:
         if code == INTERRUPTED:
             _complain(
                 "interrupted; the published version of the collection is as it was. The same "
-                "command starts again"
+                "command goes on from what was finished"
             )
         return code
     return 0

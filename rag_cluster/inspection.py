@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from rag_cluster.errors import UsageError
-from rag_cluster.storage import Collection, checksum, read_shard
+from rag_cluster.storage import Collection, read_shard
 
 EXAMPLES = 5
 
@@ -108,15 +108,7 @@ def audit(collection: Collection) -> dict[str, Any]:
 
 
 def _audit_files(collection: Collection) -> list[dict[str, Any]]:
-    problems = []
-    for shard in collection.manifest["shards"]:
-        for name, entry in shard["files"].items():
-            path = collection.folder / name
-            if not path.exists():
-                problems.append({"file": name, "problem": "is missing"})
-            elif checksum(path) != entry["blake2b"]:
-                problems.append({"file": name, "problem": "differs from its checksum"})
-    return problems
+    return [{"file": name, "problem": problem} for name, problem in collection.problems()]
 
 
 def _chunks(collection: Collection, doc_id: str | None) -> list[dict[str, Any]]:

@@ -38,6 +38,19 @@ def read_table(path: Path, **options: Any) -> pa.Table:
     return pq.read_table(key(path), filesystem=remote(path), **options)
 
 
+def row_groups(path: Path) -> int:
+    """The number of row groups of a Parquet file."""
+    with path.open("rb") as file:
+        count: int = pq.ParquetFile(file).num_row_groups
+    return count
+
+
+def read_row_group(path: Path, group: int) -> pa.Table:
+    """One row group of a Parquet file."""
+    with path.open("rb") as file:
+        return pq.ParquetFile(file).read_row_group(group)
+
+
 def read_shard(path: Path, **options: Any) -> pa.Table:
     """A shard's Parquet file. Raises CollectionError where it is absent or damaged."""
     try:

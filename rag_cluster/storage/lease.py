@@ -31,8 +31,9 @@ SETTLE_S = 2.0
 class Lease:
     """The lock object at a remote path. Raises CollectionError with who holds it and since when.
 
-    A sign of life comes every `refresh_s` seconds; after `stale_s` without one it is stale. Who takes over a stale one
-    waits `settle_s` seconds and looks again, for another process may have done the same.
+    A sign of life comes every `refresh_s` seconds; after `stale_s` without one it is stale. Who
+    takes over a stale one waits `settle_s` seconds and looks again, for another process may have
+    done the same.
     """
 
     def __init__(
