@@ -6,8 +6,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +17,9 @@ from rag_cluster.parse.parsed import ParseError
 from rag_cluster.parse.rows import Row, dump_metadata, failed_row, make_row
 from rag_cluster.parse.sections import build_sections
 from rag_cluster.parse.sniff import MEDIA_TYPES, decode
+from rag_cluster.parse.sources import open_bytes
 from rag_cluster.schema import document_id
+from rag_cluster.storage.places import is_remote_url
 
 VERSION = 1
 _BLOCK = 8 * 1024 * 1024
@@ -46,15 +47,16 @@ def parse_parquet(data: bytes, uri: str, config: Parse) -> list[Row]:
 
 
 def parse_part(path: str, uri: str, start: int, end: int, config: Parse) -> list[Row]:
-    """The rows of a part of a file.
+    """The rows of a part of a file, or of an object in a store.
 
     That is the lines of a JSONL that begin at a byte in [start, end), or the row groups
     [start, end) of a Parquet file. Line numbers are those of the whole file. Raises OSError, or
     ParseError("damaged").
     """
-    with open(path, "rb") as file:  # noqa: PTH123
+    with open_bytes(path) as file:
         if file.read(4) == b"PAR1":
-            return _parquet_rows(Path(path), uri, config, start, end)
+            source = file if is_remote_url(path) else path
+            return _parquet_rows(source, uri, config, start, end)
     # Numbers are seldom needed, and to count the lines before costs a read of them.
     lines_before = cache(partial(_count_lines, path, start))
     return [
@@ -65,7 +67,7 @@ def parse_part(path: str, uri: str, start: int, end: int, config: Parse) -> list
 
 
 def _lines(path: str, start: int, end: int) -> Iterator[bytes]:
-    with open(path, "rb") as file:  # noqa: PTH123
+    with open_bytes(path) as file:
         if start > 0:
             file.seek(start - 1)
             file.readline()  # up to the first line that begins at `start` or later
@@ -81,7 +83,7 @@ def _count_lines(path: str, start: int) -> int:
     if start == 0:
         return 0
     count, left, last = 0, start, b"\n"
-    with open(path, "rb") as file:  # noqa: PTH123
+    with open_bytes(path) as file:
         while left > 0:
             block = file.read(min(_BLOCK, left))
             if not block:
@@ -164,7 +166,7 @@ def _as_text(value: Any) -> str | None:
 
 
 def _parquet_rows(
-    source: Path | io.BytesIO, uri: str, config: Parse, start: int, end: int | None
+    source: str | IO[bytes], uri: str, config: Parse, start: int, end: int | None
 ) -> list[Row]:
     rows: list[Row] = []
     try:

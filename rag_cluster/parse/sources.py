@@ -1,7 +1,8 @@
-"""What there is to parse: files and folders to a FILE table.
+"""What there is to parse: files, folders and objects in stores to a FILE table.
 
-The uri of a local file is its absolute path. A path that is not valid UTF-8 is written as a
-percent-encoded `file:` uri, so that it can stand in a table and still be opened.
+The uri of a local file is its absolute path, that of an object its url. A path that is not valid
+UTF-8 is written as a percent-encoded `file:` uri, so that it can stand in a table and still be
+opened.
 """
 
 from __future__ import annotations
@@ -12,43 +13,53 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 from urllib.parse import quote, unquote_to_bytes
 
 import pyarrow as pa
 
 from rag_cluster.config import Config
 from rag_cluster.errors import SourceError
+from rag_cluster.parse.objects import list_objects, open_object
+from rag_cluster.parse.skip import (
+    is_collection,
+    is_evaluation_data,
+    why_file_is_skipped,
+    why_folder_is_skipped,
+)
 from rag_cluster.parse.sniff import sniff
 from rag_cluster.schema import FILE, rows_to_table
+from rag_cluster.storage.places import is_remote_url, refusals
 
 _MIB = 1024 * 1024
 _HEAD = 65_536
 _ESCAPED = "file://"
 _SKIPPED = b"skipped"
-# A hidden file with one of these endings is a document all the same: better one too many than lost.
-_DOCUMENTS = {".pdf", ".docx", ".html", ".htm", ".md", ".markdown", ".jsonl", ".parquet"}
-# Office's and LibreOffice's locks, Emacs's locks, what macOS writes beside a file elsewhere
-_JUNK_PREFIXES = ("~$", ".~lock.", ".#", "._")
-_JUNK = {"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r", "__macosx", "$recycle.bin"}
 
 
 def list_files(sources: Sequence[str], config: Config) -> pa.Table:
-    """FILE rows of all files under the sources, each once, sorted by uri.
+    """FILE rows of all files under the sources, each once, sorted by uri, local ones first.
 
     A large file of records (JSONL, Parquet) is listed in parts. Hidden files, what an operating
     system leaves behind, and a collection's own folder are not listed but counted: see `skipped()`.
-    Raises SourceError where a source is absent, a folder cannot be read, or nothing was found.
+    Raises SourceError where a source is absent, a folder or store cannot be read, or nothing was
+    found, and MissingExtraError where the client of a store is not installed.
     """
     counts: Counter[str] = Counter()
     paths: dict[bytes, None] = {}
+    objects: dict[str, dict[str, Any]] = {}
     seen: set[tuple[int, int]] = set()
     for source in sources:
-        paths.update(dict.fromkeys(os.fsencode(path) for path in _files_of(source, counts, seen)))
-    if not paths:
+        if is_remote_url(source):
+            objects.update((row["uri"], row) for row in list_objects(source, counts))
+        else:
+            files = _files_of(source, counts, seen)
+            paths.update(dict.fromkeys(os.fsencode(path) for path in files))
+    if not paths and not objects:
         raise SourceError(_nothing_found(sources, counts))
     rows = [row for path in sorted(paths) for row in _rows(os.fsdecode(path), config)]
+    rows += [row for uri in sorted(objects) for row in _in_parts(objects[uri], uri, config)]
     table = rows_to_table(rows, FILE)
     return table.replace_schema_metadata({_SKIPPED: json.dumps(dict(sorted(counts.items())))})
 
@@ -75,9 +86,12 @@ def path_of(uri: str) -> str:
     return uri
 
 
+def open_bytes(path: str) -> IO[bytes]:
+    """A local file or a remote object, for reading. Raises OSError or what `refusals()` lists."""
+    return open_object(path) if is_remote_url(path) else open(path, "rb")  # noqa: PTH123
+
+
 def _files_of(source: str, counts: Counter[str], seen: set[tuple[int, int]]) -> Iterator[str]:
-    if "://" in source and not source.startswith(_ESCAPED):
-        raise SourceError(f"cannot read {source!r}: a source is a local file or folder")
     path = os.path.abspath(os.path.expanduser(path_of(source)))  # noqa: PTH100, PTH111 - bytes-safe
     if os.path.isdir(path):  # noqa: PTH112
         yield from _walk(path, counts, seen)
@@ -96,21 +110,20 @@ def _walk(root: str, counts: Counter[str], seen: set[tuple[int, int]]) -> Iterat
             counts["folder seen before"] += 1
             continue
         seen.add((status.st_dev, status.st_ino))
-        # A collection, also one whose first ingest did not end.
-        if "versions" in folders and not {"CURRENT", "LOCK"}.isdisjoint(names):
+        if is_collection(set(folders), set(names)):
             folders.clear()
             counts["collection"] += 1
             continue
-        if {"corpus.jsonl", "queries.jsonl"} <= set(names) and "qrels" in folders:
+        if is_evaluation_data(set(folders), set(names)):
             counts["evaluation data"] += len(names) - 1
             folders.clear()
             names[:] = ["corpus.jsonl"]
         for name in list(folders):
-            if name.startswith(".") or _why_skipped(name):
+            if reason := why_folder_is_skipped(name):
                 folders.remove(name)
-                counts["hidden folder" if name.startswith(".") else "system file"] += 1
+                counts[reason] += 1
         for name in names:
-            reason = _why_skipped(name)
+            reason = why_file_is_skipped(name)
             if reason is None:
                 yield os.path.join(folder, name)  # noqa: PTH118 - thousands of times slower with Path
             else:
@@ -119,13 +132,6 @@ def _walk(root: str, counts: Counter[str], seen: set[tuple[int, int]]) -> Iterat
 
 def _unreadable(error: OSError) -> None:
     raise SourceError(f"cannot read the folder {error.filename}: {error.strerror}") from None
-
-
-def _why_skipped(name: str) -> str | None:
-    if name.lower() in _JUNK or name.startswith(_JUNK_PREFIXES):
-        return "system file"
-    document = PurePath(name).suffix.lower() in _DOCUMENTS
-    return "hidden" if name.startswith(".") and not document else None
 
 
 def _nothing_found(sources: Sequence[str], counts: Counter[str]) -> str:
@@ -147,7 +153,11 @@ def _rows(path: str, config: Config) -> Iterator[dict[str, Any]]:
     if not stat.S_ISREG(status.st_mode):
         yield row
         return
-    for start, end in _parts(path, status.st_size, config.parse.record_part_mb * _MIB):
+    yield from _in_parts(row, path, config)
+
+
+def _in_parts(row: dict[str, Any], path: str, config: Config) -> Iterator[dict[str, Any]]:
+    for start, end in _parts(path, row["size"], config.parse.record_part_mb * _MIB):
         yield {**row, "part_start": start, "part_end": end}
 
 
@@ -156,14 +166,14 @@ def _parts(path: str, size: int, part_size: int) -> list[tuple[int | None, int |
     if size <= part_size:
         return [(None, None)]
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
+        with open_bytes(path) as file:
             kind = sniff(file.read(_HEAD), path).kind
         if kind == "jsonl":
             return [(start, min(start + part_size, size)) for start in range(0, size, part_size)]
         if kind == "parquet":
             return _row_group_parts(path, part_size)
-    except OSError:
-        pass
+    except refusals():
+        pass  # the parse stage says how
     return [(None, None)]
 
 
@@ -171,7 +181,8 @@ def _row_group_parts(path: str, part_size: int) -> list[tuple[int | None, int | 
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_metadata(path)
+        with open_bytes(path) as file:
+            metadata = pq.read_metadata(file if is_remote_url(path) else path)
     except pa.ArrowException:
         return [(None, None)]  # damaged: the parse stage says how
     parts: list[tuple[int | None, int | None]] = []

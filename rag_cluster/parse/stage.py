@@ -13,6 +13,7 @@ from rag_cluster.parse.isolate import Isolated
 from rag_cluster.parse.parsed import ParseError
 from rag_cluster.parse.rows import failed_row
 from rag_cluster.schema import DOCUMENT, FILE, rows_to_table
+from rag_cluster.storage.places import is_remote_url, reason, refusals
 
 
 class Parser:
@@ -60,12 +61,20 @@ def parse_source(
 
     path = path_of(uri)
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise ParseError("cannot be read", "not a regular file")
         if start is None or end is None:
-            return parse_file(Path(path).read_bytes(), uri, config)
+            return parse_file(_read(path), uri, config)
         from rag_cluster.parse.records import parse_part
 
         return parse_part(path, uri, start, end, config)
-    except OSError as error:
-        raise ParseError("cannot be read", error.strerror or str(error)) from None
+    except refusals() as error:
+        raise ParseError("cannot be read", reason(error)) from None
+
+
+def _read(path: str) -> bytes:
+    if is_remote_url(path):
+        from rag_cluster.parse.objects import read_object
+
+        return read_object(path)
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise ParseError("cannot be read", "not a regular file")
+    return Path(path).read_bytes()

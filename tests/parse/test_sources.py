@@ -76,8 +76,10 @@ def test_what_is_not_there_is_an_error_that_says_what_was_looked_for(tmp_path: P
     write(tmp_path, ".hidden")
     with pytest.raises(SourceError, match=r"no file to ingest in '.*' \(passed over: 1 hidden\)"):
         list_files([str(tmp_path)], CONFIG)
-    with pytest.raises(SourceError, match="local file or folder"):
-        list_files(["s3://bucket/key"], CONFIG)
+    with pytest.raises(SourceError, match="no file system has the protocol nowhere://"):
+        list_files(["nowhere://bucket/key"], CONFIG)
+    with pytest.raises(SourceError, match=r"no such object or prefix: memory://none/at/all"):
+        list_files(["memory://none/at/all"], CONFIG)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
