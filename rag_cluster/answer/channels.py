@@ -29,13 +29,13 @@ class Channels:
 
             dense = config.index.dense
             self._dense = [
-                DenseShard.open(collection.shard_path("dense", i), dense) for i in shards
+                DenseShard.open(collection.local_path("dense", i), dense) for i in shards
             ]
         if "bm25" in config.retrieve.channels:
             from rag_cluster.index.lexical import LexicalShard
 
             self._lexical = [
-                LexicalShard.open(collection.shard_path("lexical", i), config.index.lexical)
+                LexicalShard.open(collection.local_path("lexical", i), config.index.lexical)
                 for i in shards
             ]
 
