@@ -42,6 +42,9 @@ class Parse(Section):
     )
     timeout_s: float = key(120.0, "seconds that one file may take before it is failed", gt=0)
     memory_mb: int = key(4096, "MiB of memory that the parser process may take", ge=256)
+    retries: int = key(
+        1, "tries again of a file that crashed its parser, before it is failed", ge=0
+    )
     record_id: str = key("_id", "records (JSONL, Parquet): the field with the record's own id")
     record_text: str = key("text", "records: the field with the text")
     record_title: str = key("title", "records: the field with the title")
@@ -109,14 +112,63 @@ class Dense(Section):
     metric: Literal["auto", "inner_product", "l2"] = key(
         "auto", "auto = inner product (cosine on normalised vectors)"
     )
-    nprobe: int | None = key(None, "inverted lists to visit; null = by the size", ge=1)
-    k_factor: int = key(10, "candidates per result that the refinement looks at", ge=1)
+    nprobe: int | None = key(
+        None, "inverted lists to visit; null = as the build measured for min_recall", ge=1
+    )
+    k_factor: int | None = key(
+        None,
+        "candidates per result that the refinement looks at; null = 10, or more where the build "
+        "measured that it takes more for min_recall",
+        ge=1,
+    )
+    min_recall: float = key(
+        0.95,
+        "recall@10 against exact search that the build raises nprobe and k_factor for",
+        ge=0,
+        le=1,
+    )
+    recall_queries: int = key(
+        200, "vectors of the collection that recall is measured with; 0 = do not measure", ge=0
+    )
     train_size: int = key(200_000, "most vectors that train the lists and the quantiser", ge=256)
     seed: int = key(0, "seed of the training sample")
 
 
+class Elastic(Section):
+    url: str | None = key(
+        None,
+        "the server, such as https://host:9200; null = ELASTICSEARCH_URL. Credentials are read "
+        "from ELASTICSEARCH_API_KEY, or ELASTICSEARCH_USER and ELASTICSEARCH_PASSWORD, and the "
+        "certificate authority from ELASTICSEARCH_CA_FILE",
+    )
+    api: Literal["elasticsearch", "opensearch"] = key("elasticsearch", "what the server is")
+    index: str | None = key(
+        None,
+        "name of the alias; a version's index adds its version to it; null = by the collection",
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,199}$",
+    )
+    analyzer: str | None = key(
+        None, "an analyzer that the server knows; null = by index.lexical.language"
+    )
+    shards: int = key(1, "shards of an index on the server", ge=1, le=1024)
+    replicas: int = key(1, "copies of an index; none while it is loaded", ge=0)
+    refresh_interval: str | None = key(
+        None, "seconds such as 30s; null = the server's default; no refresh while loading"
+    )
+    bulk_chunks: int = key(500, "most chunks of a bulk request", ge=1)
+    bulk_mb: int = key(10, "most MiB of a bulk request", ge=1, le=100)
+    retries: int = key(8, "tries again on 429, 502 to 504, timeouts and lost connections", ge=0)
+    backoff_s: float = key(0.5, "seconds before the first retry; doubled each time", gt=0)
+    max_backoff_s: float = key(30.0, "most seconds before a retry", gt=0)
+    timeout_s: float = key(30.0, "seconds to wait for an answer", gt=0)
+
+
 class Lexical(Section):
-    kind: Literal["bm25s", "none"] = key("bm25s", "engine of the bm25 channel")
+    kind: Literal["bm25s", "elasticsearch", "none"] = key(
+        "bm25s",
+        "engine of the bm25 channel: bm25s = files of the collection; elasticsearch = a server, "
+        "Elasticsearch or OpenSearch (docs/elasticsearch.md)",
+    )
     language: str = key(
         "english",
         "stemmer and stop words, by the language's English name or code; none = neither. Chinese, "
@@ -124,6 +176,7 @@ class Lexical(Section):
     )
     k1: float = key(1.5, "BM25 term saturation", ge=0)
     b: float = key(0.75, "BM25 length normalisation", ge=0, le=1)
+    elastic: Elastic = key(Elastic(), "the server, where kind is elasticsearch")
 
 
 class Index(Section):

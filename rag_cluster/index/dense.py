@@ -10,6 +10,7 @@ Scores are higher for the better: the inner product, or the squared Euclidean di
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -27,10 +28,12 @@ from rag_cluster.errors import (
 )
 from rag_cluster.index.factory import (
     choose_factory,
+    default_k_factor,
     default_nprobe,
     needs_training,
     training_rows,
 )
+from rag_cluster.index.lists import InvertedLists
 from rag_cluster.index.probing import search_parameters, threads_for
 from rag_cluster.index.topk import (
     NO_ROW,
@@ -44,8 +47,8 @@ from rag_cluster.index.topk import (
 )
 
 __all__ = [
-    "DenseShard", "build_shard", "choose_factory", "from_bytes", "needs_training", "read",
-    "to_bytes", "train", "training_rows", "write",
+    "DenseShard", "build_shard", "checked_vectors", "choose_factory", "from_bytes",
+    "needs_training", "read", "to_bytes", "train", "training_rows", "write",
 ]  # fmt: skip
 
 Vectors = NDArray[np.float32]
@@ -68,7 +71,7 @@ def train(sample: Vectors, factory: str, config: Dense, *, dim: int) -> Any:
     or such vectors; MissingExtraError without faiss.
     """
     faiss = _faiss()
-    sample = _checked_vectors(sample)
+    sample = checked_vectors(sample)
     if sample.shape[1] != dim:
         raise ValueError(f"the sample has {sample.shape[1]} dimensions, not {dim}")
     metric = faiss.METRIC_L2 if config.metric == "l2" else faiss.METRIC_INNER_PRODUCT
@@ -91,7 +94,7 @@ def build_shard(trained: Any, vectors: Vectors) -> Any:
     `vectors` is float32 [n, dim], n may be 0. Raises CollectionError when the dimensions differ.
     """
     faiss = _faiss()
-    vectors = _checked_vectors(vectors)
+    vectors = checked_vectors(vectors)
     _check_dim(trained, vectors)
     index = faiss.clone_index(trained)
     try:
@@ -148,12 +151,11 @@ class DenseShard:
         self._owner = index
         self._index = self._faiss.downcast_index(index)
         self._lists = self._faiss.try_extract_index_ivf(index)
+        self.lists = InvertedLists.of(self._faiss, self._index)
         self._config = config
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
-        self._has_direct_map = self._lists is None or isinstance(
-            self._index, self._faiss.IndexRefine
-        )
+        self._has_direct_map = self._lists is None or self.refined
         self._higher_is_better = index.metric_type == self._faiss.METRIC_INNER_PRODUCT
 
     @classmethod
@@ -171,6 +173,24 @@ class DenseShard:
         """The number of dimensions."""
         return int(self._index.d)
 
+    @property
+    def list_count(self) -> int:
+        """The number of inverted lists; 0 where the index has none."""
+        return int(self._lists.nlist) if self._lists is not None else 0
+
+    @property
+    def refined(self) -> bool:
+        """Whether better vectors beside the codes decide the order."""
+        return isinstance(self._index, self._faiss.IndexRefine)
+
+    def check(self, vectors: Vectors) -> None:
+        """Raises CollectionError where the vectors have other dimensions than the index."""
+        _check_dim(self._index, vectors)
+
+    def threads(self, queries: int) -> AbstractContextManager[None]:
+        """The context in which FAISS takes the threads that so many queries are worth."""
+        return threads_for(self._faiss, queries)
+
     def search(self, queries: Vectors, k: int, mask: Mask | None = None) -> Hits:
         """The best k rows for each query: (float32 [n, k], int64 [n, k]), -inf and -1 beyond them.
 
@@ -178,7 +198,7 @@ class DenseShard:
         searchable. All k are found whenever so many rows are allowed; ties are ordered by row.
         Raises CollectionError for queries of other dimensions, ModelError for NaN in them.
         """
-        queries = _checked_vectors(queries)
+        queries = checked_vectors(queries)
         _check_dim(self._index, queries)
         check_k(k)
         if mask is not None:
@@ -283,7 +303,7 @@ class DenseShard:
             bits = np.packbits(mask, bitorder="little")
             selector = self._faiss.IDSelectorBitmap(bits)
         return search_parameters(
-            self._faiss, self._index, selector, probes, float(self._config.k_factor)
+            self._faiss, self._index, selector, probes, float(default_k_factor(self._config))
         )
 
 
@@ -293,7 +313,8 @@ def _seed_clustering(faiss: Any, index: Any, seed: int) -> None:
         lists.cp.seed = seed
 
 
-def _checked_vectors(vectors: Vectors) -> Vectors:
+def checked_vectors(vectors: Vectors) -> Vectors:
+    """Contiguous float32 [n, dim]. Raises ModelError for NaN and infinite values."""
     if vectors.ndim != 2:
         raise ValueError(f"vectors have the shape [n, dim], not {list(vectors.shape)}")
     vectors = np.ascontiguousarray(vectors, dtype=np.float32)

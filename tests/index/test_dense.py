@@ -33,10 +33,10 @@ def shard_of(vectors: np.ndarray, factory: str = "Flat", **keys: object) -> dens
         (49_999, 384, "Flat"),
         (50_000, 384, "IVF1024,Flat"),
         (499_999, 384, "IVF2048,Flat"),
-        (500_000, 384, "IVF2048,PQ48x4fs,Refine(SQ8)"),
-        (1_000_000, 384, "IVF4096,PQ48x4fs,Refine(SQ8)"),
-        (1_000_000, 100, "IVF4096,PQ10x4fs,Refine(SQ8)"),
-        (1_000_000, 7, "IVF4096,PQ1x4fs,Refine(SQ8)"),
+        (500_000, 384, "IVF1024,PQ48x4fs,Refine(SQ8)"),
+        (1_000_000, 384, "IVF2048,PQ48x4fs,Refine(SQ8)"),
+        (1_000_000, 100, "IVF2048,PQ10x4fs,Refine(SQ8)"),
+        (1_000_000, 7, "IVF2048,PQ1x4fs,Refine(SQ8)"),
     ],
 )
 def test_the_factory_follows_the_size(count: int, dim: int, factory: str) -> None:
@@ -54,7 +54,7 @@ def test_too_few_training_vectors_make_fewer_lists_and_say_so(
     with caplog.at_level(logging.WARNING):
         factory = dense.choose_factory(1_000_000, 384, Dense(train_size=20_000))
     assert factory == "IVF512,PQ48x4fs,Refine(SQ8)"  # 512 * 39 = 19,968 training vectors
-    assert "20000 training vectors fill 512 inverted lists, not 4096" in caplog.text
+    assert "20000 training vectors fill 512 inverted lists, not 2048" in caplog.text
 
 
 def test_training_rows_are_seeded_and_unique() -> None:
@@ -142,7 +142,7 @@ def test_threads_may_search_one_mapped_shard(tmp_path: Path) -> None:
 
 
 def test_default_nprobe_grows_with_the_lists() -> None:
-    assert [default_nprobe(lists) for lists in (8, 1024, 4096)] == [8, 16, 64]
+    assert [default_nprobe(lists) for lists in (8, 1024, 16384)] == [8, 16, 64]
 
 
 def test_other_dimensions_are_refused() -> None:
