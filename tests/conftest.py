@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from s3_server import environment, s3_server
 from small_corpus import FAKE, write_corpus
 
 
@@ -37,3 +39,22 @@ def collection(corpus: Path, tmp_path_factory: pytest.TempPathFactory, ray_sessi
     fields = "metadata.fields={year: int, kind_of: keyword}"
     pipeline.ingest([str(corpus)], path, config.load(None, [*FAKE, fields]))
     return path
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An S3 server, which this process and those that it starts find by their environment."""
+    with s3_server() as url, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(url, tmp_path_factory.mktemp("cache")).items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture
+def bucket(s3: None) -> str:
+    """The url of a new bucket."""
+    from rag_cluster.storage.places import file_system
+
+    name = f"bucket-{uuid.uuid4().hex}"
+    file_system(f"s3://{name}").mkdir(name)
+    return f"s3://{name}"
