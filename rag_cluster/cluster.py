@@ -156,8 +156,8 @@ def explained(path: Path) -> Iterator[None]:
         if getattr(error, "errno", None) == errno.ENOSPC or DISK_FULL in str(error):
             reason = f"the disk is full ({reason}): free space or choose another folder"
         raise IngestError(
-            f"{reason}. What was published of {path} before is as it was; the same command starts "
-            "again"
+            f"{reason}. What was published of {path} before is as it was; the same command goes "
+            "on from what was finished"
         ) from None
 
 

@@ -1,65 +1,137 @@
 """CHUNK -> VECTOR: a vector for each searchable chunk.
 
-The columns `vector` and `truncated` are added. What is encoded is `indexed_text`: the context, the
-header and the text.
+What is encoded is `indexed_text`: the context, the header and the text. Each different text is
+encoded once: a chunk whose text has a vector elsewhere is marked `reused` and gets it when its
+shard is gathered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rag_cluster.config import Config
 from rag_cluster.errors import IngestError, ModelError
+from rag_cluster.hashes import Hashes, Words, as_words, digest
 from rag_cluster.models.encoder import load_encoder
 from rag_cluster.models.ports import Encoder, Vectors
 from rag_cluster.models.tokenizer import load_tokenizer
 from rag_cluster.schema import indexed_text, vector_type
+from rag_cluster.work import place_hashes
+
+Mask = NDArray[np.bool_]
+
+
+class Moved(Protocol):
+    """The texts that were encoded for chunks, by the places (`work.place_hashes`) of these."""
+
+    def find(self, places: Words) -> tuple[Mask, Words]:
+        """Whether each place is known, and the hash of its text; uint64 [n, 2] both ways."""
+
+
+Claim = Callable[[Words], Mask]
 
 
 class Embedder:
     """The embed stage: loads its encoder once, and is then called with one table after another.
 
-    `threads` are the CPU threads of the encoder. `encoder` is what to use in place of the
-    configuration's own.
+    `threads` are the CPU threads of the encoder, and `encoder` is what to use in place of the
+    configuration's own. Texts whose hashes are in `known` have a vector already, and so have chunks
+    of `moved` files; `claim` tells of others which of them this worker is the first to ask for
+    (bool [n] for uint64 [n, 2]).
     """
 
     def __init__(
-        self, config: Config, threads: int | None = None, encoder: Encoder | None = None
+        self,
+        config: Config,
+        threads: int | None = None,
+        encoder: Encoder | None = None,
+        *,
+        known: Hashes | None = None,
+        moved: Moved | None = None,
+        claim: Claim | None = None,
     ) -> None:
         self._config = config.embed
         self._encoder = encoder or load_encoder(config.embed, threads)
         self._tokenizer = load_tokenizer(config.embed.model, config.embed.revision)
+        self._known = known
+        self._moved = moved
+        self._claim = claim
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """The table with `vector` (list<float>[dim]) and `truncated` (int32) as last columns.
+        """The table with `vector`, `truncated`, `text_hash` and `reused` as last columns.
 
-        Rows that are not searchable have a null vector. `truncated` counts the tokens beyond the
-        encoder's window, which it did not read. Raises IngestError for the first such chunk where
-        the configuration says so, and ModelError where a vector is not finite.
+        The vector (list<float>[dim]) is null for rows that are not searchable or are `reused`.
+        `truncated` (int32) counts the tokens beyond the encoder's window, which it did not read.
+        Raises IngestError for the first such chunk where the configuration says so, and ModelError
+        where a vector is not finite.
         """
         searchable = np.array(table.column("searchable").to_pylist(), dtype=bool)
         rows = np.flatnonzero(searchable)
-        texts = _texts(table.take(rows) if len(rows) else table.slice(0, 0))
+        chunks = table.take(pa.array(rows))
+        texts = _texts(chunks)
+        hashes = self._named([digest(text) for text in texts], chunks)
         # Boilerplate makes equal chunks: each different text is encoded once.
-        different = list(dict.fromkeys(texts))
-        place = {text: i for i, text in enumerate(different)}
-        which = np.array([place[text] for text in texts], dtype=np.intp)
+        different = dict(zip(hashes, texts, strict=True))
+        mine = self._mine(different)
+        place = {key: i for i, key in enumerate(mine)}
+        which = np.array([place.get(key, -1) for key in hashes], dtype=np.intp)
+        reused = np.zeros(table.num_rows, dtype=bool)
+        reused[rows] = which < 0
+        encoded, at = rows[which >= 0], which[which >= 0]
         beyond = np.zeros(table.num_rows, dtype=np.int32)
-        beyond[rows] = self._beyond(different)[which]
+        beyond[encoded] = self._beyond(list(mine.values()))[at]
         if self._config.truncation == "fail" and beyond.any():
             self._refuse(table, beyond)
         vectors = np.zeros((table.num_rows, self._encoder.dim), dtype=np.float32)
-        vectors[rows] = self._encoder.encode(different, "passage")[which]
+        if mine:
+            vectors[encoded] = self._encoder.encode(list(mine.values()), "passage")[at]
+        self._check_finite(table, vectors)
+        named = np.full(table.num_rows, None, dtype=object)
+        named[rows] = hashes
+        added = {
+            "vector": vector_column(vectors, searchable & ~reused),
+            "truncated": pa.array(beyond, type=pa.int32()),
+            "text_hash": pa.array(named, type=pa.binary(16)),
+            "reused": pa.array(reused, type=pa.bool_()),
+        }
+        for name, column in added.items():
+            table = table.append_column(name, column)
+        return table
+
+    def _named(self, hashes: list[bytes], chunks: pa.Table) -> list[bytes]:
+        """The hash of the text whose vector each chunk gets: its own, or that of a moved chunk."""
+        if self._moved is None:
+            return hashes
+        held, before = self._moved.find(as_words(place_hashes(chunks)))
+        if self._known is not None:
+            held &= ~self._known.holds(as_words(hashes))
+        return [
+            words.tobytes() if moved else own
+            for own, moved, words in zip(hashes, held, before, strict=True)
+        ]
+
+    def _mine(self, different: dict[bytes, str]) -> dict[bytes, str]:
+        """Those of the texts (by hash) that have no vector yet and that no other worker makes."""
+        keys = list(different)
+        words = as_words(keys)
+        wanted = np.ones(len(keys), dtype=bool)
+        if self._known is not None:
+            wanted &= ~self._known.holds(words)
+        if self._claim is not None and wanted.any():
+            wanted[wanted] = self._claim(words[wanted])
+        return {key: different[key] for key, mine in zip(keys, wanted, strict=True) if mine}
+
+    def _check_finite(self, table: pa.Table, vectors: Vectors) -> None:
         if not np.isfinite(vectors).all():
             row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             raise ModelError(
                 f"{self._config.model!r} gave a vector that is not finite for {_name(table, row)}"
             )
-        table = table.append_column("vector", vector_column(vectors, searchable))
-        return table.append_column("truncated", pa.array(beyond, type=pa.int32()))
 
     def _beyond(self, texts: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         counts = self._tokenizer.count([self._config.passage_prefix + text for text in texts])

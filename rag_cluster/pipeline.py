@@ -2,15 +2,16 @@
 
     FILE -> parse -> keep -> chunk -> enrich -> embed -> store -> (index.build) -> a new version
 
-`keep` and `store` write what passes through them to the version's work folder, by shard; the plan
+`keep` and `store` write what passes through them to the run's work folder, by shard; the plan
 itself carries only small tables from step to step, so its memory does not grow with the corpus.
+What did not change since the published version, and what an interrupted run has finished, does not
+enter the plan (see `changes`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import itertools
-import math
 import os
 import time
 import warnings
@@ -18,194 +19,125 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-import ray
 import ray.data
 
-from rag_cluster import cluster
+from rag_cluster import changes, cluster, work
 from rag_cluster.chunk.stage import Chunker
 from rag_cluster.chunk.window import check_window
-from rag_cluster.config import Config
+from rag_cluster.config import Config, fingerprint
 from rag_cluster.embed import Embedder
 from rag_cluster.enrich import Enricher
-from rag_cluster.errors import ConfigError, IngestError, RagClusterError
-from rag_cluster.index import build
+from rag_cluster.errors import SourceError, UsageError
+from rag_cluster.hashes import Hashes
+from rag_cluster.index import build, reuse
+from rag_cluster.index.gather import Job
 from rag_cluster.models.encoder import load_encoder
 from rag_cluster.parse.sources import list_files, skipped
-from rag_cluster.parse.stage import Parser
+from rag_cluster.parse.stage import Parser, parser_fingerprint
 from rag_cluster.progress import Progress, Snapshot, Watcher
-from rag_cluster.schema import DOCUMENT, FILE, chunk_schema, make_id, shard_of
-from rag_cluster.storage import Collection, Writer, current_version, shard_name
+from rag_cluster.schema import DOCUMENT, FILE, chunk_schema
+from rag_cluster.steps import Claims, Shared, Stage, Step, check, source, through
+from rag_cluster.storage import Collection, Writer, check_place, current_version
+from rag_cluster.storage.lock import locked
 
-PART = pa.schema([("rows", pa.int64())])
-MOST_BLOCKS = 1000
-
-
-class Stage(Protocol):
-    """A table in, a table out."""
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        """The next table."""
+# What the summary counts as work: files parsed, documents chunked, texts encoded.
+RUN_COUNTS = ("files", "documents", "texts")
 
 
 @dataclass(frozen=True)
-class Step:
-    """A stage with its resources. `workers` is a range of actors, or None for stateless tasks."""
+class Run:
+    """What a run knows before its first step.
 
-    name: str
-    make: Callable[[Config], Stage]
-    takes: pa.Schema
-    gives: pa.Schema
-    batch_size: int | None
-    cpus: float
-    gpus: float = 0.0
-    workers: tuple[int, int] | None = None
+    `known` are the files that hold vectors of this encoder; `fits` says that what is published was
+    made with these settings.
+    """
+
+    config: Config
+    size: cluster.Size
+    encoder: dict[str, Any]
+    writer: Writer
+    old: Collection | None
+    changes: changes.Changes
+    current: Hashes  # see `work.are_current`
+    known: tuple[Path, ...]
+    fits: bool
+
+    @property
+    def work(self) -> Path:
+        """The folder of what is finished."""
+        return self.writer.work
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the published version is what this run would make."""
+        found = self.changes
+        idle = not (found.files.num_rows or found.restore or len(found.gone))
+        same = self.old is not None and self.old.manifest["config"] == self.config.model_dump(
+            mode="json"
+        )
+        return idle and self.fits and same
 
 
-def steps(config: Config, size: cluster.Size, work: Path) -> list[Step]:
-    """The pipeline of a configuration on a cluster of a size."""
+def steps(run: Run) -> list[Step]:
+    """The pipeline of a run."""
+    config, shards = run.config, run.config.index.shards
     chunks = chunk_schema(config.metadata.fields)
-    vectors = chunks.append(pa.field("vector", pa.null())).append(pa.field("truncated", pa.int32()))
-    plan = cluster.share(config, size)
-    embedder = functools.partial(Embedder, threads=plan.encoder_threads)
-    keep = Keep(work / "documents", passes=True)
-    store = Keep(work / "chunks", passes=False)
+    vectors = work.part_schema(config.metadata.fields, run.encoder["dim"])
+    plan = cluster.share(config, run.size)
+    done = Shared(run.changes.done)
+    keep = functools.partial(work.KeepDocuments, run.work, shards, done)
+    store = functools.partial(work.KeepChunks, run.work, shards)
+    embedder = functools.partial(
+        _embedder,
+        threads=plan.encoder_threads,
+        known=Shared(Hashes(reuse.held_hashes(run.known))),
+        moved=_moved(run),
+        claim=Claims(),
+    )
+    name = f"{run.work} {time.time_ns()}"
     return [
         Step(
             "parse", Parser, FILE, DOCUMENT, config.resources.parse_batch,
             plan.parse_cpus, workers=(1, plan.parsers),
         ),
-        Step("keep", keep, DOCUMENT, DOCUMENT, None, plan.task_cpus),
+        Step("keep", lambda _: keep(), DOCUMENT, DOCUMENT, None, plan.task_cpus, run=name),
         Step("chunk", Chunker, DOCUMENT, chunks, config.resources.chunk_batch, plan.task_cpus),
         Step("enrich", Enricher, chunks, chunks, None, plan.task_cpus),
         Step(
             "embed", embedder, chunks, vectors, config.resources.encode_batch,
             plan.encoder_cpus, plan.encoder_gpus, workers=(plan.encoders, plan.encoders),
         ),
-        Step("store", store, vectors, PART, None, plan.task_cpus),
+        Step(
+            "store", lambda _: store(), vectors, work.KeepChunks.GIVES, None, plan.task_cpus,
+            run=name,
+        ),
     ]  # fmt: skip
 
 
-def check(plan: Sequence[Step]) -> None:
-    """Raises ConfigError where a step does not give what the next one takes."""
-    for before, after in itertools.pairwise(plan):
-        missing = [name for name in after.takes.names if name not in before.gives.names]
-        if missing:
-            raise ConfigError(
-                f"step {after.name!r} takes {missing}, which step {before.name!r} does not give"
-            )
+def _embedder(
+    config: Config,
+    *,
+    threads: int,
+    known: Callable[[], Hashes],
+    moved: Callable[[], reuse.Moved] | None,
+    claim: Claims | None,
+) -> Stage:
+    renamed = None if moved is None else moved()
+    return Embedder(config, threads, known=known(), moved=renamed, claim=claim)
 
 
-def dataset(
-    files: pa.Table, plan: Sequence[Step], config: Config, progress: Progress
-) -> ray.data.Dataset:
-    """The streaming plan over the files; nothing runs until it is consumed."""
-    rows = math.ceil(files.num_rows / MOST_BLOCKS)
-    blocks = [files.slice(i, rows) for i in range(0, files.num_rows, rows)]
-    data = ray.data.from_arrow(blocks)
-    for step in plan:
-        options: dict[str, Any] = {
-            "batch_size": step.batch_size,
-            "batch_format": "pyarrow",
-            "num_cpus": step.cpus,
-        }
-        if step.workers is None:
-            task = functools.partial(run_task, step=step, config=config, progress=progress)
-            data = data.map_batches(task, **options)
-        else:
-            data = data.map_batches(
-                Actor,
-                fn_constructor_args=(step, config, progress),
-                num_gpus=step.gpus or None,
-                compute=ray.data.ActorPoolStrategy(
-                    min_size=step.workers[0], max_size=step.workers[1]
-                ),
-                **options,
-            )
-    return data
-
-
-class Actor:
-    """A worker process that makes its stage once and keeps it: a model, a child process."""
-
-    def __init__(self, step: Step, config: Config, progress: Progress) -> None:
-        self.step = step
-        self.progress = progress
-        self.stage = step.make(config)
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        """The stage's next table."""
-        return _timed(self.step, self.stage, table, self.progress)
-
-
-def run_task(table: pa.Table, step: Step, config: Config, progress: Progress) -> pa.Table:
-    """A stateless step; what it loads stays in the worker process for the next task."""
-    return _timed(step, _stage(step, config), table, progress)
-
-
-_stages: dict[str, tuple[str, Stage]] = {}
-
-
-def _stage(step: Step, config: Config) -> Stage:
-    made_with = config.model_dump_json()
-    if isinstance(step.make, Keep):
-        return step.make(config)
-    if step.name not in _stages or _stages[step.name][0] != made_with:
-        _stages[step.name] = (made_with, step.make(config))
-    return _stages[step.name][1]
-
-
-def _timed(step: Step, stage: Stage, table: pa.Table, progress: Progress) -> pa.Table:
-    start = time.monotonic()
-    try:
-        result = stage(table)
-    except RagClusterError:
-        raise
-    except Exception as error:
-        raise IngestError(f"step {step.name!r} failed on {_names(table)}: {error!r}") from error
-    failed = 0
-    if step.name == "parse":
-        failed = sum(status == "failed" for status in result.column("status").to_pylist())
-    progress.add(step.name, table.num_rows, result.num_rows, failed, time.monotonic() - start)
-    return result
-
-
-def _names(table: pa.Table) -> str:
-    uris = list(dict.fromkeys(table.column("uri").to_pylist()))
-    return uris[0] if len(uris) == 1 else f"{len(uris)} documents from {uris[0]} to {uris[-1]}"
-
-
-class Keep:
-    """Writes what passes to `folder`, a file per shard; gives it on, or only its row count.
-
-    A file's name is a hash of its rows, so a task that Ray runs again replaces its own file.
-    """
-
-    def __init__(self, folder: Path, *, passes: bool) -> None:
-        self.folder = folder
-        self.passes = passes
-
-    def __call__(self, config: Config) -> Stage:
-        """The stage, for as many shards as the configuration has."""
-        return functools.partial(self._keep, shards=config.index.shards)
-
-    def _keep(self, table: pa.Table, shards: int) -> pa.Table:
-        ids = table.column("doc_id").to_pylist()
-        homes = [shard_of(doc_id, shards) for doc_id in ids]
-        for shard in sorted(set(homes)):
-            rows = [row for row, home in enumerate(homes) if home == shard]
-            part = table.take(rows)
-            keys = ["doc_id", "uri", "text"]
-            name = make_id(*(value for key in keys for value in part.column(key).to_pylist()))
-            folder = self.folder / shard_name(shard)
-            folder.mkdir(parents=True, exist_ok=True)
-            temporary = folder / f".{name}.{time.monotonic_ns()}"
-            pq.write_table(part, temporary, compression="zstd")
-            temporary.replace(folder / f"{name}.parquet")
-        return table if self.passes else pa.table({"rows": [table.num_rows]}, PART)
+def _moved(run: Run) -> Shared[reuse.Moved] | None:
+    """The vectors of files that may have got another name; None without any such file."""
+    if run.old is None or not run.changes.moved:
+        return None
+    paths = [
+        (run.old.shard_path("chunks", i), run.old.shard_path("vectors", i))
+        for i in range(run.old.shards)
+    ]
+    return Shared(reuse.moved_texts(paths, run.changes.moved))
 
 
 def ingest(
@@ -213,61 +145,204 @@ def ingest(
     path: str | Path,
     config: Config,
     *,
+    sync: bool = False,
+    retry_failed: bool = False,
     on_progress: Callable[[Snapshot], None] | None = None,
 ) -> dict[str, Any]:
-    """Reads the sources into a new version of the collection and publishes it.
+    """Brings the collection to what the sources hold now, as a new version, and publishes it.
+
+    Only what changed is parsed, chunked and embedded. Documents of files that are not among the
+    sources stay, unless `sync`. With `retry_failed` the files of failed documents are read again;
+    without sources, only they. An interrupted run is gone on with by the same call.
 
     Returns the summary {"collection", "version", "documents": {"ok", "empty", "failed"}, "chunks",
-    "seconds", ...}. Documents of the published version that are not among the sources stay.
-    Raises UsageError before any work, IngestError after; the published version stays either way.
+    "changes", "work", "seconds", ...}. Raises UsageError before any work, IngestError after; the
+    published version stays either way.
     """
     start = time.monotonic()
-    files = list_files(sources, config)
+    place = check_place(path)
+    listing = _listing(sources, place, config, retry_failed=retry_failed)
+    if current_version(place):
+        with locked(place):  # a second writer is told before Ray is started
+            pass
     # Loading the encoder and starting Ray take some seconds each, so they go side by side.
     with ThreadPoolExecutor(1) as beside:
         described = beside.submit(describe_encoder, config)
         with cluster.session(config) as size:
             encoder = described.result()
-            with Writer(path) as writer, cluster.explained(writer.path):
-                plan = steps(config, size, writer.work)
-                check(plan)
-                manifest = _make(writer, files, plan, config, encoder, on_progress)
-                seconds = round(time.monotonic() - start, 3)
-                manifest["seconds"] = seconds
-                manifest["sources"] = [
-                    os.fsencode(source).decode("utf-8", "replace") for source in sources
-                ]
-                writer.publish(manifest)
+            name = fingerprint(
+                *sorted(sources), str(retry_failed), *build.fingerprints(config).values(),
+                *(f"{key}={value}" for key, value in encoder.items()),
+            )  # fmt: skip
+            with Writer(path, name) as writer, cluster.explained(writer.path):
+                run = _prepare(writer, listing, config, encoder, size, sync, retry_failed)
+                if run.unchanged:
+                    summary = _nothing_to_do(run)
+                else:
+                    summary = _make(run, writer, sources, start, on_progress)
     return {
-        "collection": str(writer.path),
-        "version": writer.version,
-        "documents": manifest["documents"],
-        "chunks": manifest["chunks"],
-        "truncated": manifest["truncated"],
-        "this_run": manifest["this_run"],
-        "skipped": skipped(files),
-        "seconds": seconds,
+        **summary,
+        "skipped": skipped(listing),
+        "seconds": round(time.monotonic() - start, 3),
     }
 
 
-def _make(
+def _listing(
+    sources: Sequence[str], place: Path, config: Config, *, retry_failed: bool
+) -> pa.Table:
+    if sources or not retry_failed:
+        return list_files(sources, config)
+    uris = changes.failed_uris(Collection.open(place).documents(work.IDENTITY))
+    if not uris:
+        raise UsageError(f"no document of {place} has failed: there is nothing to try again")
+    found = []
+    for uri in uris:
+        try:
+            found.append(list_files([uri], config))
+        except SourceError:
+            continue  # it is gone: its row stays as it is
+    if not found:
+        raise UsageError(
+            f"none of the {len(uris)} files that failed is there any more, such as {uris[0]}"
+        )
+    return pa.concat_tables(table.replace_schema_metadata(None) for table in found)
+
+
+def _prepare(
     writer: Writer,
-    files: pa.Table,
-    plan: Sequence[Step],
+    listing: pa.Table,
     config: Config,
     encoder: dict[str, Any],
+    size: cluster.Size,
+    sync: bool,  # noqa: FBT001 - private
+    retry_failed: bool,  # noqa: FBT001 - private
+) -> Run:
+    old = Collection.open(writer.path) if current_version(writer.path) else None
+    shards = config.index.shards
+    current = changes.current_contents(listing)
+    same_encoder = old is not None and old.manifest["encoder"] == encoder
+    made = build.fingerprints(config)["made"]
+    fits = old is None or (same_encoder and old.manifest["fingerprints"]["made"] == made)
+    found = changes.find_changes(
+        listing,
+        work.no_documents() if old is None else old.documents(work.IDENTITY),
+        work.finished(writer.work, shards, current),
+        parser_fingerprint(config),
+        fits=fits,
+        sync=sync,
+        retry_failed=retry_failed,
+    )
+    known = [path for i in range(shards) for path in work.part_files(writer.work, work.CHUNKS, i)]
+    if old is not None and same_encoder:
+        known += [old.shard_path("vectors", i) for i in range(old.shards)]
+    return Run(config, size, encoder, writer, old, found, current, tuple(known), fits)
+
+
+def _nothing_to_do(run: Run) -> dict[str, Any]:
+    assert run.old is not None
+    total = run.old.manifest["documents_total"]
+    return _summary(
+        run.old.path,
+        run.old.manifest
+        | {
+            "changes": {"added": 0, "changed": 0, "unchanged": total, "removed": 0},
+            "work": dict.fromkeys(RUN_COUNTS, 0),
+        },
+    )
+
+
+def _make(
+    run: Run,
+    writer: Writer,
+    sources: Sequence[str],
+    start: float,
     on_progress: Callable[[Snapshot], None] | None,
 ) -> dict[str, Any]:
-    """Runs the plan and builds the version; returns its manifest."""
-    old = Collection.open(writer.path) if current_version(writer.path) else None
-    progress = Progress.start(files)
+    """Runs the plan, builds the version, publishes it; returns the summary."""
+    plan = steps(run)
+    check(plan)
+    progress = Progress.start(run.changes.files)
     with Watcher(progress, on_progress):
-        _consume(dataset(files, plan, config, progress))
-        manifest = build.build(
-            writer, old, frozenset(files["uri"].to_pylist()), config, encoder, progress
+        data = _dataset(run, plan, progress)
+        if data is not None:
+            _consume(data)
+        manifest = build.build(writer, _job(run, plan, progress), run.encoder, progress)
+    snapshot = progress.snapshot()
+    manifest["steps"] = snapshot.by_step()
+    manifest["work"] = {
+        "files": snapshot.step("parse").rows_in,
+        "documents": snapshot.step("chunk").rows_in,
+        "texts": snapshot.step("embed").encoded,
+    }
+    manifest["seconds"] = round(time.monotonic() - start, 3)
+    manifest["sources"] = [os.fsencode(source).decode("utf-8", "replace") for source in sources]
+    writer.publish(manifest)
+    return _summary(writer.path, manifest)
+
+
+def _summary(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    names = ("version", "documents", "chunks", "truncated", "this_run", "changes", "work")
+    return {"collection": str(path), **{name: manifest[name] for name in names}}
+
+
+def _dataset(run: Run, plan: Sequence[Step], progress: Progress) -> ray.data.Dataset | None:
+    """The documents to parse, and those to chunk again, through the plan; None without any."""
+    config = run.config
+    read, rest = plan[:2], plan[2:]
+    parts = []
+    if run.changes.files.num_rows:
+        parts.append(through(source(run.changes.files), read, config, progress))
+    if run.changes.restore:
+        assert run.old is not None
+        stored = work.stored_documents(
+            [run.old.shard_path("documents", i) for i in range(run.old.shards)]
         )
-    manifest["steps"] = progress.snapshot().by_step()
-    return manifest
+        restore = functools.partial(
+            work.RestoreDocuments, Shared(run.changes.gone), Shared(run.changes.done)
+        )
+        step = Step(
+            "restore", lambda _: restore(), work.STORED, DOCUMENT, 1, read[1].cpus, run=read[1].run
+        )
+        parts.append(through(source(stored), [step], config, progress))
+    if not parts:
+        return None
+    data = parts[0] if len(parts) == 1 else parts[0].union(parts[1])
+    return through(data, rest, config, progress)
+
+
+def _job(run: Run, plan: Sequence[Step], progress: Progress) -> Job:
+    """What the shards are gathered with; encodes first what no worker has encoded in the end."""
+    places, missing = build.locate_vectors(_chunk_parts(run), run.known)
+    if len(missing):
+        embed, store = plan[-2:]
+        alone = functools.partial(
+            _embedder, threads=1, known=functools.partial(Hashes.of, ()), moved=None, claim=None
+        )
+        rows = reuse.rows_of(_chunk_parts(run), missing, embed.takes)
+        again = [dataclasses.replace(embed, make=alone), store]
+        _consume(through(source(rows), again, run.config, progress))
+        places, missing = build.locate_vectors(_chunk_parts(run), run.known)
+    return Job(
+        work=run.work,
+        folder=run.writer.folder,
+        old=None if run.old is None else run.old.folder,
+        old_shards=0 if run.old is None else run.old.shards,
+        gone=run.changes.gone,
+        listed=run.changes.listed,
+        current=run.current,
+        fits=run.fits,
+        config=run.config,
+        dim=run.encoder["dim"],
+        places=places,
+    )
+
+
+def _chunk_parts(run: Run) -> list[Path]:
+    return [
+        path
+        for shard in range(run.config.index.shards)
+        for path in work.part_files(run.work, work.CHUNKS, shard)
+    ]
 
 
 def describe_encoder(config: Config) -> dict[str, Any]:

@@ -15,12 +15,16 @@ import ray
 
 @dataclass(slots=True)
 class Count:
-    """What one step did so far. `seconds` are the workers' own, added up."""
+    """What one step did so far.
+
+    `seconds` are the workers' own, added up; `encoded` the texts that a model was asked about.
+    """
 
     rows_in: int = 0
     rows_out: int = 0
     failed: int = 0
     seconds: float = 0.0
+    encoded: int = 0
 
 
 @dataclass(slots=True)
@@ -75,12 +79,15 @@ class _Counter:
         self.size = size
         self.steps: dict[str, Count] = {}
 
-    def add(self, step: str, rows_in: int, rows_out: int, failed: int, seconds: float) -> None:
+    def add(
+        self, step: str, rows_in: int, rows_out: int, failed: int, seconds: float, encoded: int
+    ) -> None:
         count = self.steps.setdefault(step, Count())
         count.rows_in += rows_in
         count.rows_out += rows_out
         count.failed += failed
         count.seconds += seconds
+        count.encoded += encoded
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self.files, self.size, time.monotonic() - self.start, dict(self.steps))
@@ -98,9 +105,17 @@ class Progress:
         size = pc.sum(files.column("size")).as_py() or 0
         return cls(ray.remote(num_cpus=0)(_Counter).remote(files.num_rows, size))
 
-    def add(self, step: str, rows_in: int, rows_out: int, failed: int, seconds: float) -> None:
+    def add(
+        self,
+        step: str,
+        rows_in: int,
+        rows_out: int,
+        failed: int,
+        seconds: float,
+        encoded: int = 0,
+    ) -> None:
         """Counts work that was done; it does not wait."""
-        self._counter.add.remote(step, rows_in, rows_out, failed, seconds)
+        self._counter.add.remote(step, rows_in, rows_out, failed, seconds, encoded)
 
     def snapshot(self) -> Snapshot:
         """What was counted up to now."""

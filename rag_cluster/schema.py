@@ -52,6 +52,18 @@ SECTION = pa.struct(
 # it equals `start` where no header is known.
 TABLE = pa.struct([("start", pa.int64()), ("header_end", pa.int64()), ("end", pa.int64())])
 
+# The file (or its part) that a document came from: `file` names it (see `file_key`), `etag` is what
+# its store said of that content, `parse` the fingerprint of the parser's settings, `documents` how
+# many documents the file gave.
+SOURCE = pa.struct(
+    [
+        ("file", pa.string()),
+        ("etag", pa.string()),
+        ("parse", pa.string()),
+        ("documents", pa.int32()),
+    ]
+)
+
 Status = Literal["ok", "empty", "failed"]
 STATUSES: tuple[Status, ...] = ("ok", "empty", "failed")
 
@@ -74,6 +86,7 @@ DOCUMENT = pa.schema(
         ("status", pa.string()),
         ("error", pa.string()),  # the reason in few words, the same for all of its kind; null if ok
         ("detail", pa.string()),  # what exactly happened here; may be null
+        ("source", SOURCE),
     ]
 )
 
@@ -82,8 +95,10 @@ CHUNK = pa.schema(
         ("chunk_id", pa.string()),
         ("doc_id", pa.string()),
         ("uri", pa.string()),
+        ("content_hash", pa.string()),  # of the document that it was cut from
         ("title", pa.string()),
         ("ordinal", pa.int32()),  # 0, 1, 2, ... within the document, in reading order
+        ("siblings", pa.int32()),  # how many chunks the document has
         ("kind", pa.string()),  # section, fragment, table
         ("role", pa.string()),  # see Role
         ("searchable", pa.bool_()),  # false for a section that stands only as parent of fragments
@@ -189,6 +204,11 @@ def make_id(*parts: str | int) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def file_key(uri: str, part_start: int | None, part_end: int | None) -> str:
+    """What names a FILE row: its uri, with the part's range where it is a part of a file."""
+    return uri if part_start is None else f"{uri}[{part_start}:{part_end}]"
 
 
 def document_id(uri_or_record_id: str) -> str:

@@ -144,7 +144,7 @@ def test_work_that_fails_leaves_the_published_version(tmp_path: Path) -> None:
         ingest(tmp_path / "one.txt", tmp_path / "c", "index.dense.factory=IVF64,Flat")
     formula = "$$" + " + ".join(f"x_{i}" for i in range(300)) + "$$"
     (tmp_path / "one.txt").write_text(formula)
-    with pytest.raises(IngestError, match=r"embed\.truncation.*the same command starts again"):
+    with pytest.raises(IngestError, match=r"embed\.truncation.*the same command goes on"):
         ingest(tmp_path / "one.txt", tmp_path / "c", "embed.truncation=fail")
     opened = Collection.open(tmp_path / "c")
     assert opened.version == "v000001"

@@ -1,9 +1,10 @@
 """The extractive generator: the sentences of the passages that answer, and no model that writes.
 
 A sentence's score is the cosine of its vector and the question's, the share of the question's
-words (stemmed as the index stems them, weighted by their rarity among the candidates) that it holds, the rank of its passage, and
-whether it holds a number where the question asks for one. Sentences are then picked by maximal
-marginal relevance (Carbonell and Goldstein, 1998), so that none repeats another.
+words that it holds (stemmed as the index stems them, weighted by their rarity among the
+candidates), the rank of its passage, and whether it holds a number where the question asks for one.
+Sentences are then picked by maximal marginal relevance (Carbonell and Goldstein, 1998), so that
+none repeats another.
 """
 
 from __future__ import annotations

@@ -7,28 +7,35 @@ trains the dense index on a sample; the second writes the FAISS and BM25 files.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow.parquet as pq
 import ray
 
 from rag_cluster.config import Config, fingerprint
-from rag_cluster.index import dense, gather, lexical
+from rag_cluster.errors import RagClusterError
+from rag_cluster.hashes import Hashes, Words
+from rag_cluster.index import dense, gather, lexical, measure, reuse
 from rag_cluster.index.factory import choose_factory, needs_training, training_rows
 from rag_cluster.index.gather import texts_of
 from rag_cluster.models.ports import Vectors
 from rag_cluster.schema import STATUSES
-from rag_cluster.storage import FORMAT, Collection, Writer, file_entries, shard_name
+from rag_cluster.storage import FORMAT, Writer, file_entries, shard_name
 
-LIBRARIES = ("rag-cluster", "ray", "pyarrow", "pymupdf", "faiss-cpu", "bm25s", "torch",
-             "sentence-transformers", "trafilatura")  # fmt: skip
+if TYPE_CHECKING:
+    from rag_cluster.index.elastic_client import Target
+
+LIBRARIES = ("rag-cluster", "ray", "pyarrow", "pymupdf", "faiss-cpu", "bm25s", "elasticsearch",
+             "torch", "sentence-transformers", "trafilatura")  # fmt: skip
 
 
 class Reporter(Protocol):
@@ -39,37 +46,16 @@ class Reporter(Protocol):
 
 
 def build(
-    writer: Writer,
-    old: Collection | None,
-    sources: frozenset[str],
-    config: Config,
-    encoder: dict[str, Any],
-    reporter: Reporter,
+    writer: Writer, job: gather.Job, encoder: dict[str, Any], reporter: Reporter
 ) -> dict[str, Any]:
-    """Writes all files of the new version and returns its manifest.
-
-    `sources` are the uris of the files that this run read: what the published version has of them
-    is replaced, all else of it stays.
-    """
-    prints = fingerprints(config)
-    stays = old if old is not None and old.manifest["documents_total"] else None
-    fits = stays is None or (
-        stays.manifest["fingerprints"]["made"] == prints["made"]
-        and stays.manifest["encoder"] == encoder
-        and stays.shards == config.index.shards
-    )
+    """Writes all files of the new version and returns its manifest."""
+    config = job.config
     gather_task = ray.remote(num_cpus=_cpus())(gather.gather_shard)
-    read = ray.put(sources)
+    shared = ray.put(job)
     start = time.monotonic()
     gathered: list[gather.Gathered] = ray.get(
-        [
-            gather_task.remote(
-                shard, writer.work, writer.folder, None if stays is None else stays.folder,
-                files=read, fits=fits, config=config, dim=encoder["dim"],
-            )
-            for shard in range(config.index.shards)
-        ]
-    )  # fmt: skip
+        [gather_task.remote(shard, shared) for shard in range(config.index.shards)]
+    )
     chunks = sum(g.chunks for g in gathered)
     reporter.add("gather", chunks, chunks, 0, time.monotonic() - start)
     start = time.monotonic()
@@ -79,14 +65,65 @@ def build(
     trained = ray.put(_train(writer.folder, factory, encoder["dim"], counts, config))
     statistics = ray.put(lexical.merge([g.statistics for g in gathered if g.statistics]))
     index = ray.remote(num_cpus=_cpus())(index_shard)
-    files: list[dict[str, Any]] = ray.get(
-        [
-            index.remote(shard, writer.folder, trained, statistics, config)
-            for shard in range(config.index.shards)
-        ]
-    )
+    with served_index(writer, config, searchable) as served:
+        files: list[dict[str, Any]] = ray.get(
+            [
+                index.remote(shard, writer.folder, trained, statistics, config, served)
+                for shard in range(config.index.shards)
+            ]
+        )
     reporter.add("index", searchable, searchable, 0, time.monotonic() - start)
-    return _manifest(writer, config, encoder, factory, gathered, files)
+    manifest = _manifest(writer, config, encoder, factory, gathered, files)
+    manifest["dense"] = _measure(writer.folder, factory, counts, config, reporter)
+    manifest["lexical"] |= served.to_manifest() if served is not None else {}
+    return manifest
+
+
+def locate_vectors(parts: Sequence[Path], known: Sequence[Path]) -> tuple[reuse.Places, Words]:
+    """Where the vectors are that the chunks of the parts reuse, and the hashes of which none is.
+
+    They are looked for in the parts themselves, and in the other files of `known`.
+    """
+    wanted = np.unique(
+        np.concatenate([reuse.find_wanted([]), *_each(reuse.find_wanted, parts)]), axis=0
+    )
+    if not len(wanted):
+        return reuse.Places.none(), wanted
+    paths = [*parts, *(path for path in known if path not in set(parts))]
+    shared = ray.put(wanted)
+    places = reuse.Places.merged(_each(reuse.locate, paths, shared))
+    return places, wanted[~Hashes(places.words).holds(wanted)]
+
+
+def _each(function: Callable[..., Any], paths: Sequence[Path], *arguments: Any) -> list[Any]:
+    """The function of a hundred files at a time, as Ray tasks."""
+    task = ray.remote(num_cpus=_cpus())(function)
+    found: list[Any] = ray.get(
+        [task.remote(paths[i : i + 100], *arguments) for i in range(0, len(paths), 100)]
+    )
+    return found
+
+
+@contextlib.contextmanager
+def served_index(writer: Writer, config: Config, chunks: int) -> Iterator[Target | None]:
+    """The index of the version on a server, where the configuration has one.
+
+    It is empty at the beginning, complete (so many chunks) at the end, and gone after an error.
+    """
+    if config.index.lexical.kind != "elasticsearch":
+        yield None
+        return
+    from rag_cluster.index import elastic
+
+    target = elastic.target_of(config.index.lexical, writer.path, writer.version)
+    elastic.create(target, config)
+    try:
+        yield target
+        elastic.finish(target, config, chunks)
+    except BaseException:
+        with contextlib.suppress(RagClusterError):  # the first error is the one to tell
+            elastic.delete(target, config)
+        raise
 
 
 def fingerprints(config: Config) -> dict[str, str]:
@@ -101,9 +138,17 @@ def fingerprints(config: Config) -> dict[str, str]:
 
 
 def index_shard(
-    shard: int, folder: Path, trained: bytes, statistics: Any, config: Config
+    shard: int,
+    folder: Path,
+    trained: bytes,
+    statistics: Any,
+    config: Config,
+    served: Target | None = None,
 ) -> dict[str, Any]:
-    """Writes one shard's dense and lexical index; returns the sizes and checksums of its files."""
+    """Writes one shard's dense and lexical index; returns the sizes and checksums of its files.
+
+    Where the lexical index is on a server, the shard's chunks are loaded to `served`.
+    """
     name = shard_name(shard)
     vectors = _vectors(folder, shard)
     dense_path = folder / "dense" / f"{name}.faiss"
@@ -111,7 +156,11 @@ def index_shard(
     dense.write(dense.build_shard(dense.from_bytes(trained), vectors), dense_path)
     paths = [folder / kind / f"{name}.parquet" for kind in ("documents", "chunks", "vectors")]
     paths.append(dense_path)
-    if config.index.lexical.kind != "none":
+    if served is not None:
+        from rag_cluster.index import elastic
+
+        elastic.load_shard(served, pq.read_table(folder / "chunks" / f"{name}.parquet"), config)
+    if config.index.lexical.kind == "bm25s":
         chunks = pq.read_table(folder / "chunks" / f"{name}.parquet")
         texts = texts_of(chunks.filter(chunks.column("searchable")))
         lexical_path = folder / "lexical" / name
@@ -132,6 +181,26 @@ def _train(folder: Path, factory: str, dim: int, counts: list[int], config: Conf
             parts.append(_vectors(folder, shard)[mine])
         sample = np.concatenate(parts)
     return dense.to_bytes(dense.train(sample, factory, config.index.dense, dim=dim))
+
+
+def _measure(
+    folder: Path, factory: str, counts: list[int], config: Config, reporter: Reporter
+) -> dict[str, Any]:
+    """The manifest's section `dense`: exact answers by one task per shard, merged here."""
+    start = time.monotonic()
+    dense_config = config.index.dense
+    task = ray.remote(num_cpus=_cpus())(measure.exact_shard)
+
+    def exact(paths: Sequence[Path], queries: Vectors) -> list[measure.Exact]:
+        shared = ray.put(queries)
+        found: list[measure.Exact] = ray.get([task.remote(p, shared, dense_config) for p in paths])
+        return found
+
+    section = measure.measure_index(folder, counts, factory, dense_config, exact)
+    if section["recall"]["measured"]:
+        queries = section["recall"]["queries"]
+        reporter.add("measure", queries, queries, 0, time.monotonic() - start)
+    return section
 
 
 def _vectors(folder: Path, shard: int) -> Vectors:
@@ -168,6 +237,10 @@ def _manifest(
         "lexical": config.index.lexical.model_dump(mode="json"),
         "documents": {status: documents[status] for status in STATUSES},
         "documents_total": sum(documents.values()),
+        "changes": {
+            name: sum(g.changes[name] for g in gathered)
+            for name in ("added", "changed", "unchanged", "removed")
+        },
         "this_run": {s: sum(g.this_run[s] for g in gathered) for s in STATUSES},
         "failures": dict(sum((g.failures for g in gathered), Counter()).most_common()),
         "chunks": sum(g.chunks for g in gathered),

@@ -2,28 +2,62 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from rag_cluster.config import Config
-from rag_cluster.errors import CollectionError
+from rag_cluster.errors import IngestError
+from rag_cluster.hashes import Hashes, Words, as_words, digest
 from rag_cluster.index import lexical
+from rag_cluster.index.reuse import Places
 from rag_cluster.schema import (
     DOCUMENT,
     chunk_schema,
     conform,
     indexed_text,
     make_id,
-    vector_type,
+    shard_of,
 )
-from rag_cluster.storage import shard_name
+from rag_cluster.storage.files import read_shard, shard_name, write_table
+from rag_cluster.work import (
+    CHUNKS,
+    DOCUMENTS,
+    are_current,
+    document_keys,
+    part_files,
+    part_schema,
+)
+
+VECTOR_COLUMNS = ["chunk_id", "vector", "truncated", "text_hash"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all shards of a run are gathered with.
+
+    `old` is the folder of the published version, of `old_shards` shards; `gone` and `listed` are
+    those of `changes.Changes`, `current` is that of `work.are_current`. `fits` says that the old
+    chunks were made with these settings.
+    """
+
+    work: Path
+    folder: Path
+    old: Path | None
+    old_shards: int
+    gone: Hashes
+    listed: Hashes
+    current: Hashes
+    fits: bool
+    config: Config
+    dim: int
+    places: Places
 
 
 @dataclass
@@ -33,6 +67,7 @@ class Gathered:
     documents: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     this_run: Counter[str] = field(default_factory=Counter)
+    changes: Counter[str] = field(default_factory=Counter)
     chunks: int = 0
     searchable: int = 0
     truncated_chunks: int = 0
@@ -40,47 +75,39 @@ class Gathered:
     statistics: lexical.Statistics | None = None
 
 
-def gather_shard(
-    shard: int,
-    work: Path,
-    folder: Path,
-    old: Path | None,
-    *,
-    files: frozenset[str],
-    fits: bool,
-    config: Config,
-    dim: int,
-) -> Gathered:
+def gather_shard(shard: int, job: Job) -> Gathered:
     """Sorts one shard's rows into documents, chunks and vectors files; returns what it found."""
-    schema = chunk_schema(config.metadata.fields)
-    rows = schema.append(pa.field("vector", vector_type(dim))).append(
-        pa.field("truncated", pa.int32())
-    )
-    documents, claimed = unique_documents(_read_parts(work / "documents", shard, DOCUMENT))
-    this_run = Counter(documents.column("status").to_pylist())
-    chunks = chunks_of(_read_parts(work / "chunks", shard, rows), documents, claimed)
-    if old is not None:
-        documents, chunks = _carry_over(old, shard, documents, chunks, files, fits=fits)
+    schema = chunk_schema(job.config.metadata.fields)
+    rows = part_schema(job.config.metadata.fields, job.dim)
+    parts = _read_parts(job.work, DOCUMENTS, shard, DOCUMENT)
+    new = unique_documents(parts.filter(pa.array(are_current(parts, job.current))))
+    before = _old_rows(job, DOCUMENTS, shard)
+    documents = _with_those_that_stay(new, before, job.gone)
+    made = chunks_of(_read_parts(job.work, CHUNKS, shard, rows), documents)
+    chunks = _with_old_chunks(job, shard, documents, made, before)
+    chunks = _filled(chunks, job)
     documents = documents.sort_by("doc_id")
     order = [("searchable", "descending"), ("doc_id", "ascending"), ("ordinal", "ascending")]
     chunks = chunks.sort_by(order).combine_chunks()
     found = chunks.filter(chunks.column("searchable"))
-    _write(documents, folder / "documents", shard, row_group_size=1000)
-    _write(chunks.select(schema.names), folder / "chunks", shard, row_group_size=20_000)
-    vectors = found.select(["chunk_id", "vector", "truncated"])
-    _write(vectors, folder / "vectors", shard, row_group_size=20_000)
+    _write(documents, job.folder / "documents", shard, row_group_size=1000)
+    _write(chunks.select(schema.names), job.folder / "chunks", shard, row_group_size=20_000)
+    _write(found.select(VECTOR_COLUMNS), job.folder / "vectors", shard, row_group_size=20_000)
     truncated = pc.fill_null(found.column("truncated"), 0).to_numpy()
     failed = documents.filter(pc.equal(documents.column("status"), "failed"))
     return Gathered(
         documents=Counter(documents.column("status").to_pylist()),
         failures=Counter(failed.column("error").to_pylist()),
-        this_run=this_run,
+        this_run=Counter(
+            documents.filter(pa.array(job.listed.holds(_files(documents))))["status"].to_pylist()
+        ),
+        changes=count_changes(before, documents),
         chunks=chunks.num_rows,
         searchable=found.num_rows,
         truncated_chunks=int((truncated > 0).sum()),
         truncated_tokens=int(truncated.sum()),
-        statistics=lexical.statistics(texts_of(found), config.index.lexical)
-        if config.index.lexical.kind != "none"
+        statistics=lexical.statistics(texts_of(found), job.config.index.lexical)
+        if job.config.index.lexical.kind == "bm25s"
         else None,
     )
 
@@ -91,14 +118,119 @@ def texts_of(chunks: pa.Table) -> list[str]:
     return [indexed_text(*parts) for parts in zip(*columns, strict=True)]
 
 
-def _read_parts(folder: Path, shard: int, schema: pa.Schema) -> pa.Table:
-    files = sorted((folder / shard_name(shard)).glob("*.parquet"))
-    tables = [conform(pq.read_table(file), schema) for file in files]
+def count_changes(before: pa.Table, now: pa.Table) -> Counter[str]:
+    """How many documents were added, changed, unchanged and removed."""
+    old = dict(zip(before["doc_id"].to_pylist(), document_keys(before), strict=True))
+    new = dict(zip(now["doc_id"].to_pylist(), document_keys(now), strict=True))
+    both = old.keys() & new.keys()
+    unchanged = sum(old[doc] == new[doc] for doc in both)
+    return Counter(
+        added=len(new) - len(both),
+        changed=len(both) - unchanged,
+        unchanged=unchanged,
+        removed=len(old) - len(both),
+    )
+
+
+def _read_parts(work: Path, kind: str, shard: int, schema: pa.Schema) -> pa.Table:
+    tables = [conform(read_shard(path), schema) for path in part_files(work, kind, shard)]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def unique_documents(documents: pa.Table) -> tuple[pa.Table, set[str]]:
-    """Each document once, and the ids that more than one document claimed.
+def _old_rows(job: Job, kind: str, shard: int, columns: list[str] | None = None) -> pa.Table:
+    """A shard's rows of the published version, which may have been cut into other shards."""
+    if job.old is None:
+        return DOCUMENT.empty_table() if kind == DOCUMENTS else pa.table({})
+    same = job.old_shards == job.config.index.shards
+    tables = []
+    for number in [shard] if same else range(job.old_shards):
+        table = read_shard(job.old / kind / f"{shard_name(number)}.parquet", columns=columns)
+        if not same:
+            homes = [shard_of(d, job.config.index.shards) for d in table["doc_id"].to_pylist()]
+            table = table.filter(pa.array(np.array(homes, dtype=np.int64) == shard))
+        tables.append(table)
+    return pa.concat_tables(tables)
+
+
+def _with_those_that_stay(new: pa.Table, before: pa.Table, gone: Hashes) -> pa.Table:
+    """The new documents, and those of the published version whose file is neither read nor gone.
+
+    A file that was read again is replaced as a whole: its failed rows, and the records that are no
+    longer in it, go.
+    """
+    stays = ~gone.holds(_files(before))
+    taken = pc.is_in(before["doc_id"], value_set=new["doc_id"].combine_chunks()).to_numpy()
+    return pa.concat_tables([new, conform(before.filter(pa.array(stays & ~taken)), DOCUMENT)])
+
+
+def _files(documents: pa.Table) -> Words:
+    sources = documents.column("source").to_pylist()
+    return as_words([digest((source or {}).get("file") or "") for source in sources])
+
+
+def _with_old_chunks(
+    job: Job, shard: int, documents: pa.Table, made: pa.Table, before: pa.Table
+) -> pa.Table:
+    """The chunks of this run, and the published ones of documents that did not change."""
+    if job.old is None or not job.fits:
+        return made
+    good = documents.filter(pc.equal(documents.column("status"), "ok"))
+    same = Hashes.of(document_keys(before)).holds(as_words(document_keys(good)))
+    wanted = good.filter(pa.array(same))["doc_id"].combine_chunks()
+    made = made.filter(pc.invert(pc.is_in(made["doc_id"], value_set=wanted)))
+    rows = _old_rows(job, "chunks", shard)
+    rows = rows.filter(pc.is_in(rows["doc_id"], value_set=wanted))
+    vectors = _old_vectors(job, shard)
+    at = pc.index_in(rows["chunk_id"], value_set=vectors["chunk_id"].combine_chunks())
+    for name in VECTOR_COLUMNS[1:]:
+        rows = rows.append_column(name, vectors[name].combine_chunks().take(at.combine_chunks()))
+    rows = rows.append_column("reused", pa.array(np.zeros(rows.num_rows, dtype=bool)))
+    return pa.concat_tables([made, conform(rows, made.schema)])
+
+
+def _old_vectors(job: Job, shard: int) -> pa.Table:
+    assert job.old is not None
+    same = job.old_shards == job.config.index.shards
+    return pa.concat_tables(
+        read_shard(job.old / "vectors" / f"{shard_name(number)}.parquet", columns=VECTOR_COLUMNS)
+        for number in ([shard] if same else range(job.old_shards))
+    )
+
+
+def _filled(chunks: pa.Table, job: Job) -> pa.Table:
+    """The chunks with the vectors of those that reuse an equal text's."""
+    rows = np.flatnonzero(chunks.column("reused").to_numpy())
+    if not len(rows):
+        return chunks
+    hashes = chunks.column("text_hash").take(pa.array(rows)).to_pylist()
+    vectors, truncated, found = job.places.take(as_words(hashes), job.dim)
+    if not found.all():
+        missing = chunks.slice(int(rows[np.flatnonzero(~found)[0]]), 1).to_pylist()[0]
+        raise IngestError(f"chunk {missing['chunk_id']} of {missing['uri']} has no vector")
+    return _replaced(chunks, rows, vectors, truncated, job.dim)
+
+
+def _replaced(
+    chunks: pa.Table,
+    rows: NDArray[np.intp],
+    vectors: NDArray[np.float32],
+    truncated: NDArray[np.int32],
+    dim: int,
+) -> pa.Table:
+    column = chunks.column("vector").combine_chunks()
+    place = np.arange(chunks.num_rows)
+    place[rows] = chunks.num_rows + np.arange(len(rows))
+    more = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), dim)
+    filled = pa.concat_arrays([column, more.cast(column.type)]).take(pa.array(place))
+    counts = pc.fill_null(chunks.column("truncated"), 0).to_numpy().copy()
+    counts[rows] = truncated
+    for name, array in (("vector", filled), ("truncated", pa.array(counts, pa.int32()))):
+        chunks = chunks.set_column(chunks.schema.get_field_index(name), name, array)
+    return chunks
+
+
+def unique_documents(documents: pa.Table) -> pa.Table:
+    """Each document once.
 
     Rows that are equal (a task that ran twice) are one document. Of different documents with one
     id the first by (uri, content hash) keeps it; each other becomes a failed row of its own.
@@ -118,15 +250,13 @@ def unique_documents(documents: pa.Table) -> tuple[pa.Table, set[str]]:
             keep.append(i)
         else:
             failed.append(_duplicate(documents.slice(i, 1).to_pylist()[0], owner["uri"]))
-    claimed = {row.pop("claimed") for row in failed}
     unique = documents.take(pa.array(keep, pa.int64()))
-    return pa.concat_tables([unique, pa.Table.from_pylist(failed, DOCUMENT)]), claimed
+    return pa.concat_tables([unique, pa.Table.from_pylist(failed, DOCUMENT)])
 
 
 def _duplicate(row: dict[str, Any], first: str) -> dict[str, Any]:
     empty: dict[str, Any] = {"text": "", "pages": [], "sections": [], "tables": []}
     return row | empty | {
-        "claimed": row["doc_id"],
         "doc_id": make_id("duplicate", row["doc_id"], row["uri"], row["content_hash"]),
         "status": "failed",
         "error": "duplicate id",
@@ -134,81 +264,22 @@ def _duplicate(row: dict[str, Any], first: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def chunks_of(chunks: pa.Table, documents: pa.Table, claimed: set[str]) -> pa.Table:
-    """The chunks of documents that are ok, each once. `claimed` ids are checked by their text."""
+def chunks_of(chunks: pa.Table, documents: pa.Table) -> pa.Table:
+    """The chunks of documents that are ok, each once; of equal ones the one that has its vector."""
     good = documents.filter(pc.equal(documents.column("status"), "ok"))
-    wanted = set(zip(good["doc_id"].to_pylist(), good["uri"].to_pylist(), strict=True))
-    disputed = good.filter(pc.is_in(good["doc_id"], value_set=pa.array(claimed, pa.string())))
-    texts = dict(zip(disputed["doc_id"].to_pylist(), disputed["text"].to_pylist(), strict=True))
+    names = ["doc_id", "uri", "content_hash"]
+    wanted = set(zip(*(good[name].to_pylist() for name in names), strict=True))
+    chunks = chunks.take(np.argsort(chunks.column("reused").to_numpy(), kind="stable"))
     seen: set[str] = set()
     rows = []
-    names = ["chunk_id", "doc_id", "uri"]
-    for row, values in enumerate(zip(*(chunks[n].to_pylist() for n in names), strict=True)):
-        chunk, doc, uri = values
-        if chunk in seen or (doc, uri) not in wanted:
-            continue
-        if doc in texts:
-            found = chunks.select(["start", "end", "text"]).slice(row, 1).to_pylist()[0]
-            if texts[doc][found["start"] : found["end"]] != found["text"]:
-                continue
-        seen.add(chunk)
-        rows.append(row)
+    columns = (chunks[name].to_pylist() for name in ("chunk_id", *names))
+    for row, (chunk, *document) in enumerate(zip(*columns, strict=True)):
+        if chunk not in seen and tuple(document) in wanted:
+            seen.add(chunk)
+            rows.append(row)
     return chunks.take(pa.array(rows, pa.int64()))
 
 
-def _is_of(uri: str, files: frozenset[str]) -> bool:
-    """Whether the uri is one of the files, or a record or part ("FILE#name") of one."""
-    return uri in files or any(uri[: m.start()] in files for m in re.finditer("#", uri))
-
-
-def _carry_over(
-    old: Path,
-    shard: int,
-    documents: pa.Table,
-    chunks: pa.Table,
-    files: frozenset[str],
-    *,
-    fits: bool,
-) -> tuple[pa.Table, pa.Table]:
-    """Adds what the published version holds of files that this run did not read.
-
-    A file that was read again is replaced as a whole: its failed rows, and the records that are no
-    longer in it, go.
-    """
-    name = f"{shard_name(shard)}.parquet"
-    path = old / "documents" / name
-    if not path.exists():
-        return documents, chunks
-    before = pq.read_table(path)
-    new_ids = documents.column("doc_id")
-    stay = before.filter(pc.invert(pc.is_in(before["doc_id"], value_set=new_ids)))
-    stay = stay.filter(
-        pa.array([not _is_of(uri, files) for uri in stay["uri"].to_pylist()], pa.bool_())
-    )
-    if not stay.num_rows:
-        return documents, chunks
-    if not fits:
-        raise CollectionError(
-            f"the collection holds {stay['uri'][0].as_py()} and other documents that are not among "
-            "these sources, and it was made with other settings (chunk, enrich, embed, metadata or "
-            "index.shards): ingest all sources together, use the same settings, or make a new "
-            "collection"
-        )
-    rows = pq.read_table(old / "chunks" / name)
-    vectors = pq.read_table(old / "vectors" / name)
-    padding = pa.nulls(rows.num_rows - vectors.num_rows, vectors.schema.field("vector").type)
-    none = pa.nulls(rows.num_rows - vectors.num_rows, pa.int32())
-    rows = rows.append_column(
-        "vector", pa.chunked_array([*vectors["vector"].chunks, padding])
-    ).append_column("truncated", pa.chunked_array([*vectors["truncated"].chunks, none]))
-    rows = rows.filter(pc.is_in(rows["doc_id"], value_set=stay["doc_id"]))
-    return (
-        pa.concat_tables([documents, conform(stay, DOCUMENT)]),
-        pa.concat_tables([chunks, conform(rows, chunks.schema)]),
-    )
-
-
 def _write(table: pa.Table, folder: Path, shard: int, row_group_size: int) -> None:
-    folder.mkdir(exist_ok=True)
     path = folder / f"{shard_name(shard)}.parquet"
-    pq.write_table(table, path, compression="zstd", row_group_size=row_group_size)
+    write_table(table, path, row_group_size=row_group_size)

@@ -8,12 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_cluster.config import Config, Parse
-from rag_cluster.parse.isolate import Isolated
+from rag_cluster.config import Config, Parse, fingerprint
+from rag_cluster.parse.formats import PARSER_VERSION
+from rag_cluster.parse.isolate import CRASHED, OUT_OF_MEMORY, Isolated
 from rag_cluster.parse.parsed import ParseError
 from rag_cluster.parse.rows import failed_row
-from rag_cluster.schema import DOCUMENT, FILE, rows_to_table
+from rag_cluster.schema import DOCUMENT, FILE, file_key, rows_to_table
 from rag_cluster.storage.places import is_remote_url, reason, refusals
+
+
+def parser_fingerprint(config: Config) -> str:
+    """What names the settings that documents were made with; limits do not change a document."""
+    limits = {"timeout_s", "memory_mb", "record_part_mb", "retries"}
+    kept = config.parse.model_dump(mode="json", exclude=limits)
+    return fingerprint(str(PARSER_VERSION), *(f"{name}={value}" for name, value in kept.items()))
 
 
 class Parser:
@@ -27,13 +35,21 @@ class Parser:
 
     def __init__(self, config: Config) -> None:
         self._config = config.parse
+        self._fingerprint = parser_fingerprint(config)
         self._child = Isolated(config.parse.timeout_s, config.parse.memory_mb)
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """DOCUMENT rows of the FILE rows, in their order."""
         rows: list[dict[str, Any]] = []
-        for file in table.select(["uri", "part_start", "part_end"]).to_pylist():
-            rows.extend(self._rows(file["uri"], file["part_start"], file["part_end"]))
+        for file in table.select(["uri", "etag", "part_start", "part_end"]).to_pylist():
+            found = self._rows(file["uri"], file["part_start"], file["part_end"])
+            source = {
+                "file": file_key(file["uri"], file["part_start"], file["part_end"]),
+                "etag": file["etag"],
+                "parse": self._fingerprint,
+                "documents": len(found),
+            }
+            rows.extend(row | {"source": source} for row in found)
         return rows_to_table(rows, DOCUMENT)
 
     def close(self) -> None:
@@ -41,12 +57,20 @@ class Parser:
         self._child.close()
 
     def _rows(self, uri: str, start: int | None, end: int | None) -> list[dict[str, Any]]:
-        try:
-            return self._child.call(parse_source, uri, start, end, self._config)
-        except ParseError as error:
-            # The parts of a file fail one by one, so each has its own uri.
-            name = uri if start is None else f"{uri}#part-{start}"
-            return [failed_row(name, error.reason, error.detail)]
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return self._child.call(parse_source, uri, start, end, self._config)
+            except ParseError as error:
+                failure = error
+            if failure.reason not in (CRASHED, OUT_OF_MEMORY) or tries > self._config.retries:
+                break
+        # The parts of a file fail one by one, so each has its own uri.
+        name = uri if start is None else f"{uri}#part-{start}"
+        said = [failure.detail] if failure.detail else []
+        said += [f"tried {tries} times"] if tries > 1 else []
+        return [failed_row(name, failure.reason, "; ".join(said) or None)]
 
 
 def parse_source(

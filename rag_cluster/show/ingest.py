@@ -63,6 +63,13 @@ def summary(result: dict[str, Any]) -> None:
     rows.add_row("chunks", "", f"{result['chunks']:,}")
     out = console()
     out.print(rows)
+    counts = ", ".join(f"{count:,} {name}" for name, count in result["changes"].items())
+    work = result["work"]
+    out.print(
+        f"documents {counts}; {work['files']:,} files parsed, {work['documents']:,} documents "
+        f"chunked, {work['texts']:,} texts embedded",
+        highlight=False,
+    )
     for reason, count in result["skipped"].items():
         out.print(f"not read: {count:,} x {reason}", highlight=False)
     if result["truncated"]["chunks"]:

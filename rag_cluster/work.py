@@ -1,0 +1,196 @@
+"""What a run has finished so far, in the version's work folder: parts of documents and of chunks.
+
+    work/<run>/documents/<shard>/<rows' hash>.parquet    DOCUMENT rows
+    work/<run>/chunks/<shard>/<rows' hash>.parquet       CHUNK rows with their vectors
+
+A part's name is a hash of its rows, so a task that runs again replaces its own file. A run that was
+interrupted leaves its parts, and the next one of the same settings goes on from them: a document is
+finished when all of its chunks are there, and a file when all of its documents are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rag_cluster.hashes import Hashes, as_words, digest
+from rag_cluster.schema import (
+    DOCUMENT,
+    chunk_schema,
+    conform,
+    make_id,
+    shard_of,
+    vector_type,
+)
+from rag_cluster.storage import files
+from rag_cluster.storage.places import place
+
+DOCUMENTS, CHUNKS = "documents", "chunks"
+TEXT_HASH = pa.binary(16)
+# What tells whether a document is the same as before, without its text.
+IDENTITY = ["doc_id", "uri", "content_hash", "status", "error", "source"]
+
+PLACE = ["content_hash", "start", "end"]
+# A row group of a published file of documents.
+STORED = pa.schema([("uri", pa.string()), ("group", pa.int64())])
+
+
+def part_schema(fields: Mapping[str, str], dim: int) -> pa.Schema:
+    """The schema of a part of chunks.
+
+    `reused` says that the vector is null because that of an equal text is taken in its place;
+    `text_hash` names the text that was, or would have been, encoded.
+    """
+    schema = chunk_schema(fields)
+    for name, kind in (
+        ("vector", vector_type(dim)),
+        ("truncated", pa.int32()),
+        ("text_hash", TEXT_HASH),
+        ("reused", pa.bool_()),
+    ):
+        schema = schema.append(pa.field(name, kind))
+    return schema
+
+
+def document_keys(table: pa.Table) -> list[bytes]:
+    """A digest for each DOCUMENT row: equal ones have equal chunks, if the settings are equal."""
+    columns = [table.column(name).to_pylist() for name in ("doc_id", "uri", "content_hash")]
+    parsers = [(source or {}).get("parse") or "" for source in table.column("source").to_pylist()]
+    return [digest(*row) for row in zip(*columns, parsers, strict=True)]
+
+
+def place_hashes(chunks: pa.Table) -> list[bytes]:
+    """What names the place that each chunk was cut from: its document's content and its span."""
+    columns = (chunks.column(name).to_pylist() for name in PLACE)
+    return [digest(content, f"{start}:{end}") for content, start, end in zip(*columns, strict=True)]
+
+
+class KeepDocuments:
+    """Writes the documents that pass; gives on those that are to be chunked.
+
+    These are the documents that are ok and whose key is not in `done()`.
+    """
+
+    def __init__(self, work: Path, shards: int, done: Callable[[], Hashes]) -> None:
+        self._folder = work / DOCUMENTS
+        self._shards = shards
+        self._done = done()
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """The rows of the table that go on, in their order."""
+        write_parts(table, self._folder, self._shards)
+        return to_chunk(table, self._done)
+
+
+def to_chunk(table: pa.Table, done: Hashes) -> pa.Table:
+    """The DOCUMENT rows that are ok and of which the key is not done."""
+    ok = pc.equal(table.column("status"), "ok").to_numpy()
+    fresh = ~done.holds(as_words(document_keys(table)))
+    return table.filter(pa.array(ok & fresh))
+
+
+def stored_documents(shards: Iterable[Path]) -> pa.Table:
+    """A row (schema STORED) for each row group of files of documents."""
+    rows = [(str(path), group) for path in shards for group in range(files.row_groups(path))]
+    return pa.Table.from_pylist([{"uri": uri, "group": group} for uri, group in rows], STORED)
+
+
+class RestoreDocuments:
+    """Reads published documents that are to be chunked again: those that stay and are not done."""
+
+    def __init__(self, gone: Callable[[], Hashes], done: Callable[[], Hashes]) -> None:
+        self._gone = gone()
+        self._done = done()
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """DOCUMENT rows of the row groups (schema STORED)."""
+        read = [files.read_row_group(place(row["uri"]), row["group"]) for row in table.to_pylist()]
+        documents = conform(pa.concat_tables(read), DOCUMENT)
+        sources = documents.column("source").to_pylist()
+        names = as_words([digest((source or {}).get("file") or "") for source in sources])
+        return to_chunk(documents.filter(pa.array(~self._gone.holds(names))), self._done)
+
+
+class KeepChunks:
+    """Writes the chunks that pass; gives on only how many they were."""
+
+    GIVES = pa.schema([("rows", pa.int64())])
+
+    def __init__(self, work: Path, shards: int) -> None:
+        self._folder = work / CHUNKS
+        self._shards = shards
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """A table of one row, `rows`."""
+        write_parts(table, self._folder, self._shards)
+        return pa.table({"rows": [table.num_rows]}, self.GIVES)
+
+
+def write_parts(table: pa.Table, folder: Path, shards: int) -> None:
+    """Writes the rows to a part of each shard that they belong to."""
+    homes = [shard_of(doc_id, shards) for doc_id in table.column("doc_id").to_pylist()]
+    for shard in sorted(set(homes)):
+        part = table.take([row for row, home in enumerate(homes) if home == shard])
+        keys = ["doc_id", "uri", "text"]
+        name = make_id(*(value for key in keys for value in part.column(key).to_pylist()))
+        files.write_table(part, folder / files.shard_name(shard) / f"{name}.parquet")
+
+
+def part_files(work: Path, kind: str, shard: int) -> list[Path]:
+    """The parts of a shard, in order of their names."""
+    return files.files_in(work / kind / files.shard_name(shard), ".parquet")
+
+
+def finished(work: Path, shards: int, current: Hashes) -> pa.Table:
+    """The documents (columns IDENTITY) of which all chunks are there, or that have none to come.
+
+    Only documents of files that are as they were; see `are_current`.
+    """
+    tables = [no_documents()]
+    for shard in range(shards):
+        whole = _whole_documents(work, shard)
+        for documents in _columns(part_files(work, DOCUMENTS, shard), IDENTITY):
+            rows = zip(*(documents[name].to_pylist() for name in IDENTITY[:4]), strict=True)
+            ended = [status != "ok" or tuple(one) in whole for *one, status in rows]
+            kept = np.array(ended, dtype=bool) & are_current(documents, current)
+            tables.append(documents.filter(pa.array(kept)))
+    return pa.concat_tables(tables)
+
+
+def are_current(documents: pa.Table, current: Hashes) -> NDArray[np.bool_]:
+    """Whether each document's file is as it was when it was read.
+
+    `current` holds the digests of (file, etag) of all files as they are now.
+    """
+    sources = documents.column("source").to_pylist()
+    keys = [digest(source["file"], source["etag"] or "") for source in sources]
+    return current.holds(as_words(keys))
+
+
+def _whole_documents(work: Path, shard: int) -> set[tuple[str, str, str]]:
+    """(doc_id, uri, content_hash) of the documents that have all their chunks in the parts."""
+    seen: set[tuple[str, str]] = set()
+    left: dict[tuple[str, str, str], int] = {}
+    names = ["chunk_id", "siblings", "doc_id", "uri", "content_hash"]
+    for table in _columns(part_files(work, CHUNKS, shard), names):
+        columns = (table.column(name).to_pylist() for name in names)
+        for chunk, siblings, doc, uri, content in zip(*columns, strict=True):
+            if (chunk, content) not in seen:
+                seen.add((chunk, content))
+                left[doc, uri, content] = left.get((doc, uri, content), siblings) - 1
+    return {document for document, missing in left.items() if missing == 0}
+
+
+def _columns(paths: Iterable[Path], names: list[str]) -> Iterator[pa.Table]:
+    for path in paths:
+        yield files.read_shard(path, columns=names)
+
+
+def no_documents() -> pa.Table:
+    """An empty table of the columns IDENTITY."""
+    return pa.schema([DOCUMENT.field(name) for name in IDENTITY]).empty_table()
