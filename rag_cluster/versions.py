@@ -54,6 +54,7 @@ def _is_on_server(manifest: dict[str, Any]) -> bool:
 
 
 def _target(manifest: dict[str, Any]) -> tuple[Any, configuration.Config]:
-    from rag_cluster.index.elastic_client import Target
+    from rag_cluster.index.elastic_client import located
 
-    return Target.of_manifest(manifest["lexical"]), configuration.build(manifest["config"])
+    config = configuration.build(manifest["config"])
+    return located(manifest, config.index.lexical.elastic), config

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_cluster.config import Config
+from rag_cluster.errors import CollectionError
+from rag_cluster.index.filters import Filter
 from rag_cluster.models.ports import Vectors
 from rag_cluster.retrieve.fuse import Ranking
 from rag_cluster.storage import ChunkStore, Collection
 
+if TYPE_CHECKING:
+    from rag_cluster.index.elastic_search import ElasticIndex
+    from rag_cluster.index.sharded import DenseShards
+
 Mask = NDArray[np.bool_]
+
+
+class Scope(NamedTuple):
+    """What may be found: `mask` of the searchable rows (None = all), made of `wanted` and roles."""
+
+    mask: Mask | None = None
+    wanted: Filter | None = None
 
 
 class Channels:
@@ -22,16 +35,33 @@ class Channels:
     def __init__(self, collection: Collection, store: ChunkStore, config: Config) -> None:
         self._store = store
         shards = range(collection.shards)
-        self._dense: list[Any] = []
+        self._dense: DenseShards | None = None
         self._lexical: list[Any] = []
+        self._elastic: ElasticIndex | None = None
+        self._exclude_roles = config.retrieve.exclude_roles
         if "dense" in config.retrieve.channels:
-            from rag_cluster.index.dense import DenseShard
+            from rag_cluster.index.factory import with_measured
+            from rag_cluster.index.sharded import DenseShards
 
-            dense = config.index.dense
-            self._dense = [
-                DenseShard.open(collection.local_path("dense", i), dense) for i in shards
-            ]
-        if "bm25" in config.retrieve.channels:
+            self._dense = DenseShards.open(
+                [collection.local_path("dense", i) for i in shards],
+                with_measured(config.index.dense, collection.manifest["dense"]),
+                [rows[rows < store.searchable] for rows in store.rows],
+            )
+        if "bm25" not in config.retrieve.channels:
+            return
+        made_by = collection.manifest["lexical"]["kind"]
+        if made_by != config.index.lexical.kind:
+            raise CollectionError(
+                f"{collection.path} was made with index.lexical.kind = {made_by!r}, but this "
+                f"configuration says {config.index.lexical.kind!r}: search it with what made it, "
+                "or ingest again"
+            )
+        if made_by == "elasticsearch":
+            from rag_cluster.index.elastic_search import ElasticIndex
+
+            self._elastic = ElasticIndex.open(collection.manifest, config)
+        else:
             from rag_cluster.index.lexical import LexicalShard
 
             self._lexical = [
@@ -39,25 +69,44 @@ class Channels:
                 for i in shards
             ]
 
-    def dense(self, vectors: Vectors, k: int, mask: Mask | None) -> Ranking:
+    @property
+    def remote(self) -> bool:
+        """Whether `bm25` waits for a server."""
+        return self._elastic is not None
+
+    def close(self) -> None:
+        """Closes connections to a server."""
+        if self._elastic is not None:
+            self._elastic.close()
+
+    def dense(self, vectors: Vectors, k: int, scope: Scope) -> Ranking:
         """The k nearest chunks to a query vector float32 [1, dim]."""
+        assert self._dense is not None  # the channel is asked only where it is configured
+        scores, rows = self._dense.search(vectors, k, scope.mask)
+        return Ranking.of(rows[0], scores[0])
+
+    def bm25(self, query: str, k: int, scope: Scope) -> Ranking:
+        """The k best chunks by BM25, all with a score above 0."""
+        if self._elastic is not None:
+            found, scores = self._elastic.search(query, k, scope.wanted, self._exclude_roles)
+            return Ranking(self._rows_of(found), scores)
         return _merge(
             (
-                (rows, shard.search(vectors, k, part))
-                for shard, rows, part in self._shards(self._dense, mask)
+                (rows, shard.search([query], k, part))
+                for shard, rows, part in self._shards(self._lexical, scope.mask)
             ),
             k,
         )
 
-    def bm25(self, query: str, k: int, mask: Mask | None) -> Ranking:
-        """The k best chunks by BM25, all with a score above 0."""
-        return _merge(
-            (
-                (rows, shard.search([query], k, part))
-                for shard, rows, part in self._shards(self._lexical, mask)
-            ),
-            k,
-        )
+    def _rows_of(self, chunk_ids: Sequence[str]) -> NDArray[np.int64]:
+        try:
+            rows = [self._store.row_of(chunk_id) for chunk_id in chunk_ids]
+        except KeyError as error:
+            raise CollectionError(
+                f"the server's index holds chunk {error}, which the collection does not have: "
+                "ingest again"
+            ) from None
+        return np.array(rows, np.int64)
 
     def _shards(
         self, shards: Sequence[Any], mask: Mask | None

@@ -6,6 +6,7 @@ question -> hits -> expand -> assemble -> generate -> checked citations -> answe
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rag_cluster.answer.assemble import Assembly, assemble
-from rag_cluster.answer.channels import Channels, Mask
+from rag_cluster.answer.channels import Channels, Mask, Scope
 from rag_cluster.answer.citations import CheckedAnswer, Citation, check_citations
 from rag_cluster.answer.generate import Flag, Generator, flag_sources
 from rag_cluster.answer.opening import Models, query_config
@@ -116,7 +117,7 @@ class Engine:
         self._channels = Channels(collection, self.store, config)
         self._scorers = scorers
         self._generator = generator
-        self._masks: dict[str, Mask | None] = {}
+        self._scopes: dict[str, Scope] = {}
 
     @classmethod
     def open(
@@ -130,6 +131,10 @@ class Engine:
         effective = query_config(collection, config, settings)
         models = Models(effective, collection)
         return cls(collection, effective, models.encoder, models.scorers(), models.generator())
+
+    def close(self) -> None:
+        """Closes connections to servers, where there are any."""
+        self._channels.close()
 
     async def search(
         self, query: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
@@ -145,8 +150,8 @@ class Engine:
         limit = top_k or self.config.retrieve.top_k
         with timed(timings, "total"):
             with timed(timings, "filter"):
-                mask = self._mask(where)
-            ranking = await self._candidates(query, limit, mask, timings)
+                scope = self._scope(where)
+            ranking = await self._candidates(query, limit, scope, timings)
             if self._scorers:
                 with timed(timings, "rerank"):
                     ranking = await self._rerank(query, ranking)
@@ -179,9 +184,7 @@ class Engine:
             notes=[*found.notes, *notes_of(assembly, checked, flag_sources(assembly.sources))],
         )
 
-    async def _candidates(
-        self, query: str, limit: int, mask: Mask | None, timings: Timings
-    ) -> Ranking:
+    async def _candidates(self, query: str, limit: int, scope: Scope, timings: Timings) -> Ranking:
         """Fused rows, enough that collapsing still leaves `limit` where there are so many."""
         config = self.config.retrieve
         vectors = None
@@ -190,7 +193,7 @@ class Engine:
                 vectors = await self._encoder.encode([query], "query")
         depth = max(config.candidates, limit)
         while True:
-            rankings = self._search_channels(query, vectors, depth, mask, timings)
+            rankings = await self._search_channels(query, vectors, depth, scope, timings)
             with timed(timings, "fuse"):
                 fused = fuse(query, rankings, config)
             exhausted = all(len(ranking.rows) < depth for ranking in rankings.values())
@@ -198,21 +201,26 @@ class Engine:
                 return fused
             depth *= 4
 
-    def _search_channels(
+    async def _search_channels(
         self,
         query: str,
         vectors: Vectors | None,
         depth: int,
-        mask: Mask | None,
+        scope: Scope,
         timings: Timings,
     ) -> dict[str, Ranking]:
         rankings: dict[str, Ranking] = {}
         if vectors is not None:
             with timed(timings, "dense"):
-                rankings["dense"] = self._channels.dense(vectors, depth, mask)
+                rankings["dense"] = self._channels.dense(vectors, depth, scope)
         if "bm25" in self.config.retrieve.channels:
             with timed(timings, "bm25"):
-                rankings["bm25"] = self._channels.bm25(query, depth, mask)
+                if self._channels.remote:  # other queries go on while this one waits
+                    rankings["bm25"] = await asyncio.to_thread(
+                        self._channels.bm25, query, depth, scope
+                    )
+                else:
+                    rankings["bm25"] = self._channels.bm25(query, depth, scope)
         return rankings
 
     async def _rerank(self, query: str, ranking: Ranking) -> Ranking:
@@ -243,20 +251,20 @@ class Engine:
             duplicate_threshold=config.answer.duplicate_threshold,
         )
 
-    def _mask(self, where: Mapping[str, Any] | None) -> Mask | None:
-        """Which searchable rows may be found: bool [searchable]; None for all."""
+    def _scope(self, where: Mapping[str, Any] | None) -> Scope:
+        """Which searchable rows may be found; the mask is bool [searchable], None for all."""
         name = json.dumps(where, sort_keys=True, default=str)
-        if name not in self._masks:
+        if name not in self._scopes:
             table = self.store.table.slice(0, self.store.searchable)
             excluded = list(self.config.retrieve.exclude_roles)
             mask: Mask = ~np.isin(table.column("role").to_numpy(zero_copy_only=False), excluded)
             wanted = parse_filter(where, self.collection.fields)
             if wanted is not None:
                 mask &= wanted.mask(table)
-            if len(self._masks) >= KEPT_MASKS:
-                self._masks.pop(next(iter(self._masks)))
-            self._masks[name] = None if mask.all() else mask
-        return self._masks[name]
+            if len(self._scopes) >= KEPT_MASKS:
+                self._scopes.pop(next(iter(self._scopes)))
+            self._scopes[name] = Scope(None if mask.all() else mask, wanted)
+        return self._scopes[name]
 
     def _page_of(self, doc_id: str, offset: int) -> int | None:
         row = self.collection.document(doc_id, ["pages"])
