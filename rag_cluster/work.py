@@ -35,6 +35,7 @@ TEXT_HASH = pa.binary(16)
 # What tells whether a document is the same as before, without its text.
 IDENTITY = ["doc_id", "uri", "content_hash", "status", "error", "source"]
 
+NAMED_BY = ["chunk_id", "doc_id", "uri", "content_hash", "text"]  # what a part's name is a hash of
 PLACE = ["content_hash", "start", "end"]
 # A row group of a published file of documents.
 STORED = pa.schema([("uri", pa.string()), ("group", pa.int64())])
@@ -136,7 +137,7 @@ def write_parts(table: pa.Table, folder: Path, shards: int) -> None:
     homes = [shard_of(doc_id, shards) for doc_id in table.column("doc_id").to_pylist()]
     for shard in sorted(set(homes)):
         part = table.take([row for row, home in enumerate(homes) if home == shard])
-        keys = ["doc_id", "uri", "text"]
+        keys = [key for key in NAMED_BY if key in part.column_names]
         name = make_id(*(value for key in keys for value in part.column(key).to_pylist()))
         files.write_table(part, folder / files.shard_name(shard) / f"{name}.parquet")
 

@@ -36,7 +36,7 @@ def test_context_header_and_text_are_encoded_together():
     made = Embedder(settings())(table)
     vector = np.array(made.column("vector")[0].as_py(), dtype=np.float32)
     np.testing.assert_array_equal(vector, FakeEncoder(32).encode(["Pump\nquantity\npressure"])[0])
-    assert made.column_names == [*CHUNK.names, "vector", "truncated"]
+    assert made.column_names == [*CHUNK.names, "vector", "truncated", "text_hash", "reused"]
     assert made.schema.field("vector").type == vector_type(32)
     assert made.schema.field("truncated").type == pa.int32()
 

@@ -1,0 +1,34 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_cluster.hashes import Hashes, as_words, digest
+
+DIGESTS = st.lists(st.binary(min_size=16, max_size=16), max_size=40)
+
+
+def test_a_digest_tells_parts_apart() -> None:
+    assert len(digest("a")) == 16
+    assert digest("ab", "c") != digest("a", "bc")
+    assert digest("\ud800") == digest("\ud800")
+
+
+@given(DIGESTS, DIGESTS)
+def test_members_are_found_at_the_place_they_had_first(members: list[bytes], asked: list[bytes]):
+    found = Hashes.of(members).find(as_words([*members, *asked])).tolist()
+    expected = [members.index(one) if one in members else -1 for one in [*members, *asked]]
+    firsts = {one[:8] for one in members}
+    if len(firsts) == len(set(members)):  # no two members share their first half
+        assert found == expected
+
+
+def test_digests_that_share_a_half_are_not_taken_for_each_other() -> None:
+    one, other = b"a" * 8 + b"b" * 8, b"a" * 8 + b"c" * 8
+    assert Hashes.of([one]).holds(as_words([one, other])).tolist() == [True, False]
+    assert Hashes.of([one, other]).holds(as_words([one])).tolist() == [True]
+
+
+def test_an_empty_set_holds_nothing() -> None:
+    assert len(Hashes.of([])) == 0
+    assert Hashes.of([]).holds(as_words([b"x" * 16])).tolist() == [False]
+    assert Hashes.of([b"x" * 16]).find(np.empty((0, 2), np.uint64)).tolist() == []
