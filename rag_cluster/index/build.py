@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pyarrow.parquet as pq
 import ray
 
 from rag_cluster.config import Config, fingerprint
@@ -29,7 +28,7 @@ from rag_cluster.index.factory import choose_factory, needs_training, training_r
 from rag_cluster.index.gather import texts_of
 from rag_cluster.models.ports import Vectors
 from rag_cluster.schema import STATUSES
-from rag_cluster.storage import FORMAT, Writer, file_entries, shard_name
+from rag_cluster.storage import FORMAT, Writer, file_entries, read_table, shard_name, write_file
 
 if TYPE_CHECKING:
     from rag_cluster.index.elastic_client import Target
@@ -152,19 +151,20 @@ def index_shard(
     name = shard_name(shard)
     vectors = _vectors(folder, shard)
     dense_path = folder / "dense" / f"{name}.faiss"
-    dense_path.parent.mkdir(exist_ok=True)
-    dense.write(dense.build_shard(dense.from_bytes(trained), vectors), dense_path)
+    index = dense.build_shard(dense.from_bytes(trained), vectors)
+    write_file(dense_path, lambda path: dense.write(index, path))
     paths = [folder / kind / f"{name}.parquet" for kind in ("documents", "chunks", "vectors")]
     paths.append(dense_path)
     if served is not None:
         from rag_cluster.index import elastic
 
-        elastic.load_shard(served, pq.read_table(folder / "chunks" / f"{name}.parquet"), config)
+        elastic.load_shard(served, read_table(folder / "chunks" / f"{name}.parquet"), config)
     if config.index.lexical.kind == "bm25s":
-        chunks = pq.read_table(folder / "chunks" / f"{name}.parquet")
+        chunks = read_table(folder / "chunks" / f"{name}.parquet")
         texts = texts_of(chunks.filter(chunks.column("searchable")))
         lexical_path = folder / "lexical" / name
-        lexical.build_shard(texts, statistics, config.index.lexical).save(lexical_path)
+        built = lexical.build_shard(texts, statistics, config.index.lexical)
+        write_file(lexical_path, built.save)
         paths.append(lexical_path)
     return file_entries(folder, paths)
 
@@ -204,7 +204,7 @@ def _measure(
 
 
 def _vectors(folder: Path, shard: int) -> Vectors:
-    column = pq.read_table(
+    column = read_table(
         folder / "vectors" / f"{shard_name(shard)}.parquet", columns=["vector"]
     ).column("vector")
     dim = column.type.list_size

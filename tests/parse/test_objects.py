@@ -60,7 +60,7 @@ def test_large_objects_of_records_are_read_in_parts(bucket: str, parser: Parser)
     config = build({"parse": {"record_part_mb": 1}})
     lines = [json.dumps({"_id": f"r{i}", "text": f"{i} " + "a" * 1000}) for i in range(1500)]
     put(f"{bucket}/c.jsonl", "\n".join(lines).encode())
-    rows = {"_id": [f"p{i}" for i in range(1500)], "text": [f"{i} {i * 7919}" * 60 for i in
+    rows = {"_id": [f"p{i}" for i in range(1500)], "text": [f"{i} {i * 7919}" * 120 for i in
             range(1500)]}  # fmt: skip
     target = place(f"{bucket}/e.parquet")
     write_table(pa.table(rows), target, row_group_size=500, compression="none")
