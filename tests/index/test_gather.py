@@ -1,0 +1,139 @@
+"""Gathering shards from parts and from a published version, without a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rag_cluster import config
+from rag_cluster.chunk.stage import Chunker
+from rag_cluster.embed import Embedder
+from rag_cluster.enrich import Enricher
+from rag_cluster.errors import IngestError
+from rag_cluster.hashes import Hashes, digest
+from rag_cluster.index.gather import Gathered, Job, gather_shard
+from rag_cluster.index.reuse import Places, find_wanted, held_hashes, locate
+from rag_cluster.parse.rows import make_row
+from rag_cluster.schema import DOCUMENT, file_key, rows_to_table
+from rag_cluster.storage import read_table, shard_name
+from rag_cluster.work import CHUNKS, KeepChunks, KeepDocuments, part_files
+
+SETTINGS = config.load(None, ["embed.model=fake:32", "chunk.size=12", "enrich.kind=none"])
+TEXTS = {name: f"The {name} is {colour}." for name, colour in
+         (("rose", "red"), ("sky", "blue"), ("leaf", "green"), ("sun", "yellow"))}  # fmt: skip
+
+
+def documents(texts: dict[str, str], **columns: Any) -> pa.Table:
+    rows = []
+    for uri, text in texts.items():
+        source = {"file": file_key(uri, None, None), "etag": text, "parse": "p", "documents": 1}
+        section = {"title": "", "level": 0, "parent": -1, "path": "", "role": "body", "start": 0,
+                   "body": 0, "end": len(text)}  # fmt: skip
+        made = make_row(uri, text.encode(), status="ok", text=text, sections=[section])
+        rows.append({**made, "source": source, **columns})
+    return rows_to_table(rows, DOCUMENT)
+
+
+def run(work: Path, table: pa.Table, shards: int = 1, **embedder: Any) -> None:
+    """What the plan does with parsed documents."""
+    passed = KeepDocuments(work, shards, lambda: Hashes.of([]))(table)
+    chunks = Enricher(SETTINGS)(Chunker(SETTINGS)(passed))
+    KeepChunks(work, shards)(Embedder(SETTINGS, **embedder)(chunks))
+
+
+def gather(folder: Path, table: pa.Table, shards: int = 1, **job: Any) -> list[Gathered]:
+    files = [source["file"] for source in table["source"].to_pylist()]
+    etags = [source["etag"] for source in table["source"].to_pylist()]
+    made = Job(
+        work=folder / "work", folder=folder / "version", old=None, old_shards=0,
+        gone=Hashes.of([]), listed=Hashes.of(digest(file) for file in files),
+        current=Hashes.of(digest(*pair) for pair in zip(files, etags, strict=True)),
+        fits=True, config=SETTINGS.model_copy(update={"index": config.Index(shards=shards)}),
+        dim=32, places=Places.none(),
+    )  # fmt: skip
+    return [gather_shard(shard, replace(made, **job)) for shard in range(shards)]
+
+
+def rows(folder: Path, kind: str, shards: int = 1) -> list[dict[str, Any]]:
+    tables = [read_table(folder / "version" / kind / f"{shard_name(i)}.parquet")
+              for i in range(shards)]  # fmt: skip
+    found = pa.concat_tables(tables).to_pylist()
+    return sorted(found, key=lambda row: row.get("chunk_id") or row["doc_id"])
+
+
+def changes(gathered: list[Gathered]) -> dict[str, int]:
+    return {name: sum(g.changes[name] for g in gathered)
+            for name in ("added", "changed", "unchanged", "removed")}  # fmt: skip
+
+
+def test_a_version_is_cut_into_other_shards_without_new_work(tmp_path: Path) -> None:
+    table = documents(TEXTS)
+    run(tmp_path / "1" / "work", table)
+    assert changes(gather(tmp_path / "1", table)) == {
+        "added": 4, "changed": 0, "unchanged": 0, "removed": 0,
+    }  # fmt: skip
+    old = {"old": tmp_path / "1" / "version", "old_shards": 1}
+    found = gather(tmp_path / "3", table, 3, **old)
+    assert changes(found) == {"added": 0, "changed": 0, "unchanged": 4, "removed": 0}
+    for kind in ("documents", "chunks", "vectors"):
+        assert rows(tmp_path / "3", kind, 3) == rows(tmp_path / "1", kind)
+    back = gather(tmp_path / "2", table, 2, old=tmp_path / "3" / "version", old_shards=3)
+    assert sum(g.chunks for g in back) == 4
+    assert rows(tmp_path / "2", "vectors", 2) == rows(tmp_path / "1", "vectors")
+
+
+def test_changed_documents_are_replaced_and_gone_ones_are_not_there(tmp_path: Path) -> None:
+    before = documents(TEXTS)
+    run(tmp_path / "1" / "work", before)
+    gather(tmp_path / "1", before)
+    now = documents({"rose": "The rose is white."})
+    run(tmp_path / "2" / "work", now)
+    gone = Hashes.of(digest(name) for name in ("rose", "sky"))
+    old = {"old": tmp_path / "1" / "version", "old_shards": 1}
+    found = gather(tmp_path / "2", now, gone=gone, **old)
+    assert changes(found) == {"added": 0, "changed": 1, "unchanged": 2, "removed": 1}
+    texts = [row["text"] for row in rows(tmp_path / "2", "chunks")]
+    assert sorted(texts) == ["The leaf is green.", "The rose is white.", "The sun is yellow."]
+    vectors = {row["chunk_id"]: row["vector"] for row in rows(tmp_path / "2", "vectors")}
+    assert len(vectors) == 3
+    assert found[0].this_run == {"ok": 1}
+
+
+def test_parts_of_a_file_that_changed_since_are_left_out(tmp_path: Path) -> None:
+    run(tmp_path / "work", documents({"rose": "The rose was pink."}))
+    now = documents(TEXTS)
+    run(tmp_path / "work", now)
+    gather(tmp_path, now)
+    assert sorted(row["text"] for row in rows(tmp_path, "chunks")) == sorted(TEXTS.values())
+
+
+def test_vectors_are_filled_in_from_where_they_are(tmp_path: Path) -> None:
+    first, table = documents({"a": "Same text here."}), documents({"b": "Same text here."})
+    run(tmp_path / "other", first)
+    known = part_files(tmp_path / "other", CHUNKS, 0)
+    run(tmp_path / "work", table, known=Hashes(held_hashes(known)))
+    mine = part_files(tmp_path / "work", CHUNKS, 0)
+    with pytest.raises(IngestError, match="of b has no vector"):
+        gather(tmp_path, table)
+    gather(tmp_path, table, places=locate(known, find_wanted(mine)))
+    [row] = rows(tmp_path, "vectors")
+    expected = pa.concat_tables(read_table(path) for path in known)["vector"][0].as_py()
+    np.testing.assert_array_equal(row["vector"], expected)
+
+
+def test_records_with_one_id_keep_their_own_chunks(tmp_path: Path) -> None:
+    one = documents({"r#a": "Rain falls."})
+    other = documents({"r#a": "Snow falls now."})
+    run(tmp_path / "work", pa.concat_tables([one, other]))
+    table = pa.concat_tables([one, other])
+    [found] = gather(tmp_path, table)
+    assert found.documents == {"ok": 1, "failed": 1}
+    assert found.failures == {"duplicate id": 1}
+    [chunk] = rows(tmp_path, "chunks")
+    [good] = [row for row in rows(tmp_path, "documents") if row["status"] == "ok"]
+    assert good["text"] == chunk["text"]
