@@ -45,6 +45,7 @@ from rag_cluster.index.topk import (
     order_hits,
     searchable_mask,
 )
+from rag_cluster.index.training import train_index
 
 __all__ = [
     "DenseShard", "build_shard", "checked_vectors", "choose_factory", "from_bytes",
@@ -77,9 +78,7 @@ def train(sample: Vectors, factory: str, config: Dense, *, dim: int) -> Any:
     metric = faiss.METRIC_L2 if config.metric == "l2" else faiss.METRIC_INNER_PRODUCT
     try:
         index = faiss.index_factory(dim, factory, metric)
-        _seed_clustering(faiss, index, config.seed)
-        if not index.is_trained:
-            index.train(sample)
+        train_index(faiss, index, sample, config.seed)
     except RuntimeError as error:
         raise ConfigError(
             f"FAISS cannot make and train index.dense.factory {factory!r} with {len(sample)} "
@@ -305,12 +304,6 @@ class DenseShard:
         return search_parameters(
             self._faiss, self._index, selector, probes, float(default_k_factor(self._config))
         )
-
-
-def _seed_clustering(faiss: Any, index: Any, seed: int) -> None:
-    lists = faiss.try_extract_index_ivf(index)
-    if lists is not None:
-        lists.cp.seed = seed
 
 
 def checked_vectors(vectors: Vectors) -> Vectors:

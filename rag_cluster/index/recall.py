@@ -73,6 +73,8 @@ def exact_hits(blocks: Iterable[Vectors], queries: Vectors, config: Dense) -> tu
     hits = no_hits(len(queries), width)
     first, seconds = 0, 0.0
     for block in blocks:
+        if not len(block):
+            continue
         start = time.perf_counter()
         scores = queries @ block.T
         if config.metric == "l2":

@@ -128,6 +128,19 @@ def test_the_same_training_makes_the_same_bytes() -> None:
     assert dense.from_bytes(first).ntotal == 0
 
 
+def test_the_number_of_threads_changes_no_bytes() -> None:
+    faiss = pytest.importorskip("faiss")
+    vectors = unit_vectors(2000)
+    before = faiss.omp_get_max_threads()
+    made = []
+    for threads in (1, 3):
+        faiss.omp_set_num_threads(threads)
+        trained = dense.train(vectors, "IVF16,PQ4x4fs,Refine(SQ8)", Dense(), dim=DIM)
+        made.append(dense.to_bytes(dense.build_shard(trained, vectors)))
+    faiss.omp_set_num_threads(before)
+    assert made[0] == made[1]
+
+
 def test_threads_may_search_one_mapped_shard(tmp_path: Path) -> None:
     vectors = unit_vectors(600)
     trained = dense.train(vectors, "IVF8,Flat", Dense(), dim=DIM)

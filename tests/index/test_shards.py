@@ -1,5 +1,6 @@
 """k shards return what one shard returns: the same rows, and the same scores."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,9 +16,15 @@ from rag_cluster.index.sharded import DenseShards
 from rag_cluster.index.topk import merge_topk
 
 DIM = 16
-ROWS = 900
-FACTORIES = ["Flat", "IVF8,Flat", "IVF8,SQ8", "IVF8,PQ4x4fs,Refine(SQ8)", "IVF8,PQ4x4fs,Refine(Flat)",
-             "IVF8,PQ8x4", "OPQ4,IVF8,PQ4x4fs,Refine(SQ8)"]  # fmt: skip
+ROWS = 500
+FACTORIES = [
+    "Flat",
+    "IVF8,Flat",
+    "IVF8,SQ8",
+    "IVF8,PQ4x4fs,Refine(SQ8)",
+    "IVF8,PQ8x4",
+    "OPQ4,IVF8,PQ4x4fs,Refine(SQ8)",
+]
 
 
 def corpus(seed: int, rows: int = ROWS) -> np.ndarray:
@@ -52,7 +59,7 @@ def empty_index(request: pytest.FixtureRequest) -> tuple[object, str, str]:
 cases = st.tuples(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 60), st.integers(1, 8))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(drawn=cases, filtered=st.booleans())
 def test_dense_shards_return_what_one_returns(
     empty_index: tuple[object, str, str], drawn: tuple[int, int, int, int], filtered: bool
@@ -101,7 +108,7 @@ def test_bm25_shards_return_exactly_what_one_returns(
     config = Lexical(language="none")
     homes = np.sort(np.random.default_rng(seed).integers(0, count, len(texts)))
     bounds = np.searchsorted(homes, range(count + 1))
-    parts = [texts[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
+    parts = [texts[low:high] for low, high in itertools.pairwise(bounds)]
     statistics = lexical.merge([lexical.statistics(part, config) for part in parts])
     queries = ["a", "b c c", "h a f", "unknown"]
     hits = [lexical.build_shard(part, statistics, config).search(queries, k) for part in parts]
@@ -116,9 +123,9 @@ def test_a_small_filter_is_answered_exactly_and_k_are_always_found() -> None:
     vectors = corpus(3)
     index = trained("IVF8,PQ4x4fs,Refine(Flat)", "auto")
     homes = np.arange(ROWS) % 3
-    mask = np.arange(ROWS) % 50 == 7
+    mask = np.arange(ROWS) % 25 == 7
     shards = opened(index, vectors, homes, Dense(nprobe=1))
-    scores, rows = shards.search(vectors[7:8], 10, mask)
+    rows = shards.search(vectors[7:8], 10, mask)[1]
     allowed = np.flatnonzero(mask)
     best = allowed[np.argsort(-(vectors[allowed] @ vectors[7]), kind="stable")][:10]
     assert set(rows[0].tolist()) == set(best.tolist())
@@ -132,15 +139,15 @@ def test_batches_answer_as_single_queries_and_files_as_memory(tmp_path: Path) ->
     vectors = corpus(5)
     config = Dense(nprobe=4)
     index = trained("IVF8,PQ4x4fs,Refine(SQ8)", "auto")
-    paths: Sequence[Path] = [tmp_path / f"{shard}.faiss" for shard in range(3)]
-    for path, part in zip(paths, np.split(vectors, 3), strict=True):
+    paths: Sequence[Path] = [tmp_path / f"{shard}.faiss" for shard in range(4)]
+    for path, part in zip(paths, np.split(vectors, 4), strict=True):
         dense.write(dense.build_shard(index, part), path)
     shards = DenseShards.open(paths, config)
     assert (shards.size, shards.probes, shards.k_factor) == (ROWS, 4, 10)
     together = shards.search(vectors[:70], 10)
     alone = [shards.search(vectors[line : line + 1], 10) for line in range(70)]
     np.testing.assert_allclose(together[0], np.concatenate([s for s, _ in alone]), atol=1e-5)
-    memory = opened(index, vectors, np.repeat(range(3), ROWS // 3), config)
+    memory = opened(index, vectors, np.repeat(range(4), ROWS // 4), config)
     np.testing.assert_array_equal(memory.search(vectors[:70], 10)[1], together[1])
 
 
@@ -153,7 +160,7 @@ def test_no_shards_empty_shards_and_wrong_questions() -> None:
     shards = opened(index, corpus(0), np.zeros(ROWS, int), Dense())
     with pytest.raises(CollectionError, match="16 dimensions and the vectors 5"):
         shards.search(np.zeros((1, 5), np.float32), 1)
-    with pytest.raises(ValueError, match="at least 900 rows"):
+    with pytest.raises(ValueError, match="at least 500 rows"):
         shards.search(corpus(0)[:1], 1, np.ones(5, np.bool_))
     with pytest.raises(ValueError, match="named for"):
         DenseShards(
