@@ -219,6 +219,27 @@ def prune(
 
 
 @app.command()
+def delete(
+    collection: CollectionOption,
+    document: Annotated[
+        list[str] | None,
+        typer.Option("--document", metavar="URI", help="A uri, id or file's name; repeatable."),
+    ] = None,
+    where: FilterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a version without some documents, and prove that nothing of them is left in it."""
+    from rag_cluster import deletion
+    from rag_cluster.show import versions as show
+
+    report = deletion.delete(collection, document or [], _parse_json(where))
+    if as_json:
+        _print_json(report)
+    else:
+        show.deletion(report)
+
+
+@app.command()
 def evaluate(
     collection: CollectionOption,
     queries: Annotated[Path, typer.Option("--queries", help="BEIR queries.jsonl.")],

@@ -276,7 +276,7 @@ def _make(
     }
     manifest["seconds"] = round(time.monotonic() - start, 3)
     manifest["sources"] = [os.fsencode(source).decode("utf-8", "replace") for source in sources]
-    writer.publish(manifest)
+    build.publish(writer, manifest, run.config)
     return _summary(writer.path, manifest)
 
 

@@ -78,6 +78,16 @@ def build(
     return manifest
 
 
+def publish(writer: Writer, manifest: dict[str, Any], config: Config) -> None:
+    """Publishes the version, and then points the alias of its index on a server to it."""
+    writer.publish(manifest)
+    if config.index.lexical.kind == "elasticsearch":
+        from rag_cluster.index import elastic
+        from rag_cluster.index.elastic_client import located
+
+        elastic.publish(located(manifest, config.index.lexical.elastic), config)
+
+
 def locate_vectors(parts: Sequence[Path], known: Sequence[Path]) -> tuple[reuse.Places, Words]:
     """Where the vectors are that the chunks of the parts reuse, and the hashes of which none is.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection as Container
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from rag_cluster.index.elastic_client import (
     cause,
     connect,
     explained,
+    located,
     server_url,
 )
 from rag_cluster.index.elastic_mapping import actions, index_body
@@ -150,6 +151,17 @@ def publish(target: Target, config: Config) -> None:
         ]
         moves.append({"add": {"index": target.index, "alias": target.alias}})
         client.indices.update_aliases(actions=moves)
+
+
+def count_documents(manifest: Mapping[str, Any], config: Config, doc_ids: Sequence[str]) -> int:
+    """How many chunks of these documents the index of a version holds."""
+    target = located(manifest, config.index.lexical.elastic)
+    count = 0
+    with _client(target.url, config, f"counting in index {target.index}") as client:
+        for start in range(0, len(doc_ids), 1000):
+            terms = {"terms": {"doc_id": list(doc_ids[start : start + 1000])}}
+            count += client.count(index=target.index, query=terms)["count"]
+    return count
 
 
 def delete(target: Target, config: Config) -> None:

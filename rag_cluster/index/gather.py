@@ -58,6 +58,7 @@ class Job:
     config: Config
     dim: int
     places: Places
+    dropped: Hashes = field(default_factory=lambda: Hashes.of([]))  # of ids of documents that go
 
 
 @dataclass
@@ -82,7 +83,7 @@ def gather_shard(shard: int, job: Job) -> Gathered:
     parts = _read_parts(job.work, DOCUMENTS, shard, DOCUMENT)
     new = unique_documents(parts.filter(pa.array(are_current(parts, job.current))))
     before = _old_rows(job, DOCUMENTS, shard)
-    documents = _with_those_that_stay(new, before, job.gone)
+    documents = _with_those_that_stay(new, before, job)
     made = chunks_of(_read_parts(job.work, CHUNKS, shard, rows), documents)
     chunks = _with_old_chunks(job, shard, documents, made, before)
     chunks = _filled(chunks, job)
@@ -152,13 +153,14 @@ def _old_rows(job: Job, kind: str, shard: int, columns: list[str] | None = None)
     return pa.concat_tables(tables)
 
 
-def _with_those_that_stay(new: pa.Table, before: pa.Table, gone: Hashes) -> pa.Table:
+def _with_those_that_stay(new: pa.Table, before: pa.Table, job: Job) -> pa.Table:
     """The new documents, and those of the published version whose file is neither read nor gone.
 
     A file that was read again is replaced as a whole: its failed rows, and the records that are no
     longer in it, go.
     """
-    stays = ~gone.holds(_files(before))
+    stays = ~job.gone.holds(_files(before))
+    stays &= ~job.dropped.holds(as_words([digest(doc) for doc in before["doc_id"].to_pylist()]))
     taken = pc.is_in(before["doc_id"], value_set=new["doc_id"].combine_chunks()).to_numpy()
     return pa.concat_tables([new, conform(before.filter(pa.array(stays & ~taken)), DOCUMENT)])
 

@@ -40,5 +40,23 @@ def pruned(report: Report) -> None:
     )
 
 
+def deletion(report: Report) -> None:
+    """What was deleted, the proof, and where it still is."""
+    out = console()
+    for uri in report["deleted"]:
+        out.print(f"deleted {uri}", highlight=False, markup=False, soft_wrap=True)
+    left = ", ".join(f"{count} {name}" for name, count in report["left"].items())
+    out.print(f"left of them in {report['version']}: {left}", highlight=False)
+    if report["older_versions"]:
+        out.print(
+            f"{', '.join(report['older_versions'])} may still hold them: 'rag-cluster prune --keep "
+            f"1 --collection {report['collection']}' deletes older versions. Ingesting a source "
+            "that has them brings them back.",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
 def _count(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
