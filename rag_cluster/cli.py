@@ -149,6 +149,9 @@ def inspect(
     audit: Annotated[
         bool, typer.Option("--audit", help="Prove spans, ids, parents, order and checksums.")
     ] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="What its ingest took, and what more would take.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Look into a collection."""
@@ -158,20 +161,22 @@ def inspect(
 
     opened = Collection.open(collection, verify=not audit)
     if audit:
-        report = inspection.audit(opened)
+        content = inspection.audit(opened)
+    elif report:
+        content = inspection.last_report(opened)
     elif failures:
-        report = inspection.failures(opened)
+        content = inspection.failures(opened)
     elif document is not None:
-        report = inspection.document(opened, document, with_chunks=chunks)
+        content = inspection.document(opened, document, with_chunks=chunks)
     elif chunks:
-        report = inspection.chunks(opened)
+        content = inspection.chunks(opened)
     else:
-        report = inspection.overview(opened)
+        content = inspection.overview(opened)
     if as_json:
-        _print_json(report)
+        _print_json(content)
     else:
-        show.report(report)
-    if audit and report["problems"]:
+        show.report(content)
+    if audit and content["problems"]:
         raise typer.Exit(1)
 
 

@@ -303,6 +303,10 @@ class Resources(Section):
     encoder_cpus: float | None = key(None, "CPUs of an encoder worker; null = by the cluster", gt=0)
     encoder_gpus: float = key(0.0, "GPUs of an encoder worker", ge=0)
     encode_batch: int = key(256, "chunks per call of an encoder worker", ge=1)
+    estimate_for: int = key(1_000_000, "documents for which the report says what they take", ge=1)
+    price_per_hour: float | None = key(
+        None, "what an hour of the cluster costs, for the report's estimate", ge=0
+    )
 
 
 class Config(Section):

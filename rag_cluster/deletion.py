@@ -48,7 +48,7 @@ def delete(
             writer, _job(writer, opened, config, doomed), opened.manifest["encoder"],
             Progress.start(FILE.empty_table()),
         )  # fmt: skip
-        manifest |= {"sources": opened.manifest["sources"], "seconds": 0.0, "steps": {},
+        manifest |= {"sources": opened.manifest["sources"], "seconds": 0.0,
                      "work": {"files": 0, "documents": 0, "texts": 0}}  # fmt: skip
         left = leftovers(Collection(writer.path, writer.version, manifest), opened, doomed)
         if any(left.values()):

@@ -12,6 +12,7 @@ from rag_cluster.errors import UsageError
 from rag_cluster.storage import Collection, read_shard
 
 EXAMPLES = 5
+REPORT = "report.json"
 
 
 def overview(collection: Collection) -> dict[str, Any]:
@@ -40,6 +41,17 @@ def _unfit(collection: Collection) -> dict[str, int]:
     from rag_cluster.chunk.fields import count_unfit
 
     return count_unfit(collection.documents(["metadata", "status"]), collection.fields)
+
+
+def last_report(collection: Collection) -> dict[str, Any]:
+    """The report of the ingest that made the version. Raises UsageError where there is none."""
+    try:
+        text = (collection.folder / REPORT).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(
+            f"{collection.version} of {collection.path} was not made by an ingest: no report"
+        ) from None
+    return {"report": "ingest", **json.loads(text)}
 
 
 def failures(collection: Collection) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from rag_cluster.models.encoder import load_encoder
 from rag_cluster.parse.sources import list_files, skipped
 from rag_cluster.parse.stage import Parser, parser_fingerprint
 from rag_cluster.progress import Progress, Snapshot, Watcher
+from rag_cluster.report import make_report, write_report
 from rag_cluster.schema import DOCUMENT, FILE, chunk_schema
 from rag_cluster.steps import Claims, Shared, Stage, Step, check, source, through
 from rag_cluster.storage import Collection, Writer, check_place, current_version
@@ -268,7 +269,6 @@ def _make(
             _consume(data)
         manifest = build.build(writer, _job(run, plan, progress), run.encoder, progress)
     snapshot = progress.snapshot()
-    manifest["steps"] = snapshot.by_step()
     manifest["work"] = {
         "files": snapshot.step("parse").rows_in,
         "documents": snapshot.step("chunk").rows_in,
@@ -276,6 +276,8 @@ def _make(
     }
     manifest["seconds"] = round(time.monotonic() - start, 3)
     manifest["sources"] = [os.fsencode(source).decode("utf-8", "replace") for source in sources]
+    made = make_report(manifest, snapshot, run.config, run.size.cpus, run.size.gpus)
+    write_report(writer.folder, made)
     build.publish(writer, manifest, run.config)
     return _summary(writer.path, manifest)
 

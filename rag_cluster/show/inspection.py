@@ -20,8 +20,16 @@ def report(content: Report) -> None:
         "document": _document,
         "chunks": _chunks,
         "audit": _audit,
+        "ingest": _ingest,
     }
     shows[content["report"]](console(), content)
+
+
+def _ingest(out: Console, content: Report) -> None:
+    from rag_cluster.report import readable
+
+    for line in readable(content):
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _overview(out: Console, content: Report) -> None:

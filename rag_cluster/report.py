@@ -1,0 +1,140 @@
+"""The report of an ingest: throughput by stage, failures, duplicates, and what more would cost.
+
+It stands beside the version that the ingest made, as report.json and, to be read, report.md.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rag_cluster.config import Config
+from rag_cluster.storage.files import write_text
+
+if TYPE_CHECKING:
+    from rag_cluster.progress import Snapshot
+
+JSON, READABLE = "report.json", "report.md"
+# Stages of which the work grows with the documents; the rest of an ingest is starting up.
+GROWING = ("parse", "keep", "restore", "chunk", "enrich", "embed", "store", "gather", "index")
+
+
+def make_report(
+    manifest: dict[str, Any], snapshot: Snapshot, config: Config, cpus: float, gpus: float
+) -> dict[str, Any]:
+    """What was done, at what rate, and the estimate for `resources.estimate_for` documents.
+
+    Rates are rows per second of the workers' own time, and per second of the whole ingest.
+    """
+    seconds = max(snapshot.elapsed, 1e-9)
+    stages = {
+        name: {**step, "rows_per_second": round(step["rows_in"] / seconds, 1)}
+        for name, step in snapshot.by_step().items()
+    }
+    embed = snapshot.step("embed")
+    return {
+        "version": manifest["version"],
+        "created": manifest["created"],
+        "seconds": round(snapshot.elapsed, 3),
+        "cluster": {"cpus": cpus, "gpus": gpus},
+        "documents": manifest["documents"],
+        "changes": manifest["changes"],
+        "chunks": manifest["chunks"],
+        "bytes": {
+            "read": snapshot.size,
+            "collection": sum(
+                entry["bytes"] for shard in manifest["shards"] for entry in shard["files"].values()
+            ),
+        },
+        "stages": stages,
+        "failures": manifest["failures"],
+        "duplicates": {
+            "texts": embed.rows_in,
+            "encoded": embed.encoded,
+            "share": round(1 - embed.encoded / embed.rows_in, 4) if embed.rows_in else 0.0,
+        },
+        "estimate": estimate(stages, manifest, snapshot, config),
+    }
+
+
+def estimate(
+    stages: dict[str, dict[str, float]],
+    manifest: dict[str, Any],
+    snapshot: Snapshot,
+    config: Config,
+) -> dict[str, Any] | None:
+    """Worker hours by stage, hours on this cluster and disk for a bigger corpus of the same kind.
+
+    Each is this run's figure times the ratio of documents; the hours leave nothing of the start-up
+    out, so they are too high after a short run. None where no document was worked on.
+    """
+    worked = snapshot.step("chunk").rows_in
+    total = manifest["documents_total"]
+    if not worked or not total:
+        return None
+    wanted = config.resources.estimate_for
+    ratio = wanted / worked
+    hours = snapshot.elapsed * ratio / 3600
+    size = sum(e["bytes"] for shard in manifest["shards"] for e in shard["files"].values())
+    price = config.resources.price_per_hour
+    return {
+        "documents": wanted,
+        "chunks": round(manifest["chunks"] * wanted / total),
+        "worker_hours": {
+            name: round(stages[name]["worker_seconds"] * ratio / 3600, 3)
+            for name in GROWING
+            if name in stages
+        },
+        "hours_on_this_cluster": round(hours, 3),
+        "collection_bytes": round(size * wanted / total),
+        "cost": None if price is None else round(price * hours, 2),
+    }
+
+
+def write_report(folder: Path, report: dict[str, Any]) -> None:
+    """Writes both forms into a version's folder."""
+    write_text(folder / JSON, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    write_text(folder / READABLE, "\n".join(readable(report)) + "\n")
+
+
+def readable(report: dict[str, Any]) -> list[str]:
+    """The report as lines of Markdown."""
+    documents = ", ".join(f"{count:,} {status}" for status, count in report["documents"].items())
+    changes = ", ".join(f"{count:,} {name}" for name, count in report["changes"].items())
+    size, share = report["bytes"], report["duplicates"]["share"]
+    done = (
+        f"{report['seconds']:,.1f} s on {report['cluster']['cpus']:g} CPUs and "
+        f"{report['cluster']['gpus']:g} GPUs. Documents: {documents} ({changes}). "
+        f"{report['chunks']:,} chunks. {size['read'] / 2**20:,.1f} MiB were read; the collection "
+        f"takes {size['collection'] / 2**20:,.1f} MiB. {share:.1%} of the texts to embed were "
+        "there already or stood more than once."
+    )
+    lines = [
+        f"# Ingest of {report['version']}, {report['created']}",
+        "",
+        done,
+        "",
+        "| stage | rows | failed | worker s | rows/s of a worker | rows/s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, stage in report["stages"].items():
+        lines.append(
+            f"| {name} | {stage['rows_in']:,} | {stage['failed']:,} | "
+            f"{stage['worker_seconds']:,.1f} | {stage['rows_per_worker_second']:,.1f} | "
+            f"{stage['rows_per_second']:,.1f} |"
+        )
+    if report["failures"]:
+        lines += ["", "| failed because | documents |", "|---|---|"]
+        lines += [f"| {reason} | {count:,} |" for reason, count in report["failures"].items()]
+    if more := report["estimate"]:
+        cost = "" if more["cost"] is None else f", at a price of {more['cost']:,.2f}"
+        lines += [
+            "",
+            f"By these figures {more['documents']:,} documents ({more['chunks']:,} chunks) take "
+            f"{more['hours_on_this_cluster']:,.1f} hours on this cluster{cost}, and "
+            f"{more['collection_bytes'] / 2**30:,.1f} GiB. Worker hours: "
+            + ", ".join(f"{name} {hours:,.2f}" for name, hours in more["worker_hours"].items())
+            + ".",
+        ]
+    return lines

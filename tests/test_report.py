@@ -1,0 +1,56 @@
+"""The report of an ingest, from figures that were counted by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rag_cluster import config
+from rag_cluster.progress import Count, Snapshot
+from rag_cluster.report import make_report, readable, write_report
+
+MANIFEST = {
+    "version": "v000002",
+    "created": "2026-01-01T00:00:00+00:00",
+    "documents": {"ok": 9, "empty": 0, "failed": 1},
+    "documents_total": 10,
+    "changes": {"added": 10, "changed": 0, "unchanged": 0, "removed": 0},
+    "chunks": 40,
+    "failures": {"damaged": 1},
+    "shards": [{"files": {"a": {"bytes": 3_000_000}, "b": {"bytes": 1_000_000}}}],
+}
+
+
+def snapshot(documents: int = 5) -> Snapshot:
+    steps = {
+        "chunk": Count(rows_in=documents, rows_out=20, seconds=1.0),
+        "embed": Count(rows_in=20, rows_out=20, seconds=36.0, encoded=15),
+    }
+    return Snapshot(files=5, size=2_000_000, elapsed=18.0, steps=steps)
+
+
+def test_rates_and_the_estimate() -> None:
+    settings = ["resources.estimate_for=1000", "resources.price_per_hour=10"]
+    made = make_report(MANIFEST, snapshot(), config.load(None, settings), 2.0, 0.0)
+    assert made["stages"]["embed"]["rows_per_worker_second"] == pytest.approx(0.6, abs=0.05)
+    assert made["stages"]["embed"]["rows_per_second"] == 1.1
+    assert made["duplicates"] == {"texts": 20, "encoded": 15, "share": 0.25}
+    # 5 documents took 18 s: 1,000 take an hour; embedding them takes two worker hours.
+    assert made["estimate"] == {
+        "documents": 1000,
+        "chunks": 4000,
+        "worker_hours": {"chunk": 0.056, "embed": 2.0},
+        "hours_on_this_cluster": 1.0,
+        "collection_bytes": 400_000_000,
+        "cost": 10.0,
+    }
+
+
+def test_no_estimate_without_work(tmp_path: Path) -> None:
+    made = make_report(MANIFEST, snapshot(0), config.Config(), 2.0, 0.0)
+    assert made["estimate"] is None
+    lines = readable(made)
+    assert "| damaged | 1 |" in lines
+    write_report(tmp_path, made)
+    assert (tmp_path / "report.md").read_text() == "\n".join(lines) + "\n"
