@@ -61,7 +61,7 @@ def build(
     searchable = sum(g.searchable for g in gathered)
     factory = choose_factory(searchable, encoder["dim"], config.index.dense)
     counts = [g.searchable for g in gathered]
-    trained = ray.put(_train(writer.folder, factory, encoder["dim"], counts, config))
+    trained = _trained(writer.folder, factory, encoder["dim"], counts, config)
     statistics = ray.put(lexical.merge([g.statistics for g in gathered if g.statistics]))
     index = ray.remote(num_cpus=_cpus())(index_shard)
     with served_index(writer, config, searchable) as served:
@@ -177,6 +177,14 @@ def index_shard(
         write_file(lexical_path, built.save)
         paths.append(lexical_path)
     return file_entries(folder, paths)
+
+
+def _trained(folder: Path, factory: str, dim: int, counts: list[int], config: Config) -> Any:
+    """The reference of what `_train` returns: trained here, or on a GPU of the cluster."""
+    if dense.built_for_gpus() and ray.cluster_resources().get("GPU", 0) >= 1:
+        task = ray.remote(num_cpus=_cpus(), num_gpus=1)(_train)
+        return task.remote(folder, factory, dim, counts, config)
+    return ray.put(_train(folder, factory, dim, counts, config))
 
 
 def _train(folder: Path, factory: str, dim: int, counts: list[int], config: Config) -> bytes:

@@ -45,11 +45,11 @@ from rag_cluster.index.topk import (
     order_hits,
     searchable_mask,
 )
-from rag_cluster.index.training import train_index
+from rag_cluster.index.training import for_gpus, train_index
 
 __all__ = [
-    "DenseShard", "build_shard", "checked_vectors", "choose_factory", "from_bytes",
-    "needs_training", "read", "to_bytes", "train", "training_rows", "write",
+    "DenseShard", "build_shard", "built_for_gpus", "checked_vectors", "choose_factory",
+    "from_bytes", "needs_training", "read", "to_bytes", "train", "training_rows", "write",
 ]  # fmt: skip
 
 Vectors = NDArray[np.float32]
@@ -85,6 +85,11 @@ def train(sample: Vectors, factory: str, config: Dense, *, dim: int) -> Any:
             f"vectors of {dim} dimensions: {_reason(error)}"
         ) from None
     return index
+
+
+def built_for_gpus() -> bool:
+    """Whether this FAISS can use GPUs, wherever it finds some."""
+    return for_gpus(_faiss())
 
 
 def build_shard(trained: Any, vectors: Vectors) -> Any:

@@ -37,9 +37,13 @@ def train_index(faiss: ModuleType, index: Any, sample: Vectors, seed: int) -> No
         lists.clustering_index = None
 
 
+def for_gpus(faiss: ModuleType) -> bool:
+    """Whether FAISS was built for GPUs; the CPU's build has their functions' names alone."""
+    return hasattr(faiss, "StandardGpuResources") and hasattr(faiss, "get_num_gpus")
+
+
 def _on_gpus(faiss: ModuleType, lists: Any) -> Any:
     """An empty flat index over all GPUs; None without lists, or without GPUs that FAISS can use."""
-    built_for = hasattr(faiss, "StandardGpuResources") and hasattr(faiss, "index_cpu_to_all_gpus")
-    if lists is None or not built_for or faiss.get_num_gpus() < 1:
+    if lists is None or not for_gpus(faiss) or faiss.get_num_gpus() < 1:
         return None
     return faiss.index_cpu_to_all_gpus(faiss.IndexFlat(lists.d, lists.metric_type))
