@@ -163,6 +163,7 @@ def ingest(
     start = time.monotonic()
     place = check_place(path)
     listing = _listing(sources, place, config, retry_failed=retry_failed)
+    build.check(config)
     if current_version(place):
         with locked(place):  # a second writer is told before Ray is started
             pass

@@ -78,6 +78,14 @@ def build(
     return manifest
 
 
+def check(config: Config) -> None:
+    """Raises ServiceError where the configuration names a server that does not answer."""
+    if config.index.lexical.kind == "elasticsearch":
+        from rag_cluster.index import elastic
+
+        elastic.check(config)
+
+
 def publish(writer: Writer, manifest: dict[str, Any], config: Config) -> None:
     """Publishes the version, and then points the alias of its index on a server to it."""
     writer.publish(manifest)
@@ -85,7 +93,14 @@ def publish(writer: Writer, manifest: dict[str, Any], config: Config) -> None:
         from rag_cluster.index import elastic
         from rag_cluster.index.elastic_client import located
 
-        elastic.publish(located(manifest, config.index.lexical.elastic), config)
+        try:
+            elastic.publish(located(manifest, config.index.lexical.elastic), config)
+        except RagClusterError as error:
+            raise type(error)(
+                f"{writer.version} is published and is searched, but its alias could not be moved "
+                f"('rag-cluster rollback {writer.version} --collection {writer.path}' tries again): "
+                f"{error}"
+            ) from None
 
 
 def locate_vectors(parts: Sequence[Path], known: Sequence[Path]) -> tuple[reuse.Places, Words]:
