@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any, Self
 
+from rag_cluster.errors import CollectionError
 from rag_cluster.storage.files import folders, make_folder, remove, write_text
 from rag_cluster.storage.lock import acquire, explained
 from rag_cluster.storage.manifest import write_manifest
-from rag_cluster.storage.places import check_place, is_local, place
+from rag_cluster.storage.places import check_place, is_local, place, refusals
 from rag_cluster.storage.versions import CURRENT, current_version, folder_of, next_version, sweep
 
 
@@ -51,7 +53,8 @@ class Writer:
 
     def __exit__(self, *_: object) -> None:
         try:
-            with explained(self.path):
+            # What cannot be removed now is swept by the next writer; the first error is to be told.
+            with contextlib.suppress(CollectionError, *refusals()):
                 if not self.run:
                     remove(self.work)
                 if current_version(self.path) != self.version:
