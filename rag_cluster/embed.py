@@ -33,7 +33,8 @@ class Moved(Protocol):
         """Whether each place is known, and the hash of its text; uint64 [n, 2] both ways."""
 
 
-Claim = Callable[[Words], Mask]
+# Hashes uint64 [n, 2] and the batch's name to bool [n]; the same batch may ask again.
+Claim = Callable[[Words, bytes], Mask]
 
 
 class Embedder:
@@ -41,8 +42,7 @@ class Embedder:
 
     `threads` are the CPU threads of the encoder, and `encoder` is what to use in place of the
     configuration's own. Texts whose hashes are in `known` have a vector already, and so have chunks
-    of `moved` files; `claim` tells of others which of them this worker is the first to ask for
-    (bool [n] for uint64 [n, 2]).
+    of `moved` files; `claim` tells of others which of them this batch is the first to ask for.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Embedder:
         hashes = self._named([digest(text) for text in texts], chunks)
         # Boilerplate makes equal chunks: each different text is encoded once.
         different = dict(zip(hashes, texts, strict=True))
-        mine = self._mine(different)
+        mine = self._mine(different, digest(*chunks["chunk_id"].to_pylist()))
         place = {key: i for i, key in enumerate(mine)}
         which = np.array([place.get(key, -1) for key in hashes], dtype=np.intp)
         reused = np.zeros(table.num_rows, dtype=bool)
@@ -115,7 +115,7 @@ class Embedder:
             for own, moved, words in zip(hashes, held, before, strict=True)
         ]
 
-    def _mine(self, different: dict[bytes, str]) -> dict[bytes, str]:
+    def _mine(self, different: dict[bytes, str], batch: bytes) -> dict[bytes, str]:
         """Those of the texts (by hash) that have no vector yet and that no other worker makes."""
         keys = list(different)
         words = as_words(keys)
@@ -123,7 +123,7 @@ class Embedder:
         if self._known is not None:
             wanted &= ~self._known.holds(words)
         if self._claim is not None and wanted.any():
-            wanted[wanted] = self._claim(words[wanted])
+            wanted[wanted] = self._claim(words[wanted], batch)
         return {key: different[key] for key, mine in zip(keys, wanted, strict=True) if mine}
 
     def _check_finite(self, table: pa.Table, vectors: Vectors) -> None:

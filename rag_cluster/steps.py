@@ -174,10 +174,10 @@ class Claims:
             .remote()
         )
 
-    def __call__(self, words: Words) -> NDArray[np.bool_]:
-        """For each text hash (uint64 [n, 2]) whether the caller is the first to ask; bool [n]."""
+    def __call__(self, words: Words, batch: bytes) -> NDArray[np.bool_]:
+        """For each text hash (uint64 [n, 2]) whether the batch is the first to ask; bool [n]."""
         try:
-            first: NDArray[np.bool_] = ray.get(self._actor.claim.remote(words[:, 0]))
+            first: NDArray[np.bool_] = ray.get(self._actor.claim.remote(words[:, 0], batch))
         except ray.exceptions.RayError:
             return np.ones(len(words), dtype=bool)
         return first
@@ -190,11 +190,10 @@ class _Claimed:
 
     def __init__(self) -> None:
         self._old = np.empty(0, np.uint64)
-        self._recent: dict[int, int] = {}
+        self._recent: dict[int, bytes] = {}
 
-    def claim(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether each is new. A batch that is asked for again (its worker died) is new again."""
-        batch = hash(hashes.tobytes())
+    def claim(self, hashes: NDArray[np.uint64], batch: bytes) -> NDArray[np.bool_]:
+        """Whether each is new. To a batch that asks again (its worker died) its own are new."""
         at = np.searchsorted(self._old, hashes)
         old = np.zeros(len(hashes), dtype=bool)
         inside = at < len(self._old)

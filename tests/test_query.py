@@ -19,6 +19,7 @@ from rag_cluster.answer.query import Answer, Engine, SearchResult
 from rag_cluster.errors import CollectionError, FilterError, ModelError, UsageError
 from rag_cluster.schema import Passage
 from rag_cluster.storage import Collection
+from rag_cluster.storage.manifest import write_manifest
 
 STARS = 40
 METHOD = " ".join(
@@ -184,8 +185,9 @@ def test_an_undeclared_field_is_refused(path: Path) -> None:
 def test_bm25_alone_never_loads_the_encoder(path: Path, tmp_path: Path) -> None:
     """The model of this collection is gone: only the dense channel misses it."""
     shutil.copytree(path, tmp_path / "c")
-    manifest = Collection.open(tmp_path / "c").folder / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"fake:64"', '"/no/such/model"'))
+    opened = Collection.open(tmp_path / "c")
+    text = json.dumps(opened.manifest).replace('"fake:64"', '"/no/such/model"')
+    write_manifest(opened.folder, json.loads(text))
     found = search(tmp_path / "c", "lighthouse", "retrieve.channels=[bm25]")
     assert found.hits[0].uri.endswith("/harbour.pdf")
     assert "encode" not in found.timings_ms

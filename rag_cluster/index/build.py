@@ -97,8 +97,8 @@ def publish(writer: Writer, manifest: dict[str, Any], config: Config) -> None:
             elastic.publish(located(manifest, config.index.lexical.elastic), config)
         except RagClusterError as error:
             raise type(error)(
-                f"{writer.version} is published and is searched, but its alias could not be moved "
-                f"('rag-cluster rollback {writer.version} --collection {writer.path}' tries again): "
+                f"{writer.version} is published, but its alias was not moved ('rag-cluster rollback "
+                f"{writer.version} --collection {writer.path}' tries again): "
                 f"{error}"
             ) from None
 

@@ -54,7 +54,7 @@ def test_texts_that_have_a_vector_are_marked_and_found_again(tmp_path: Path) -> 
 
 
 def test_a_text_that_another_worker_took_on_is_left_to_it() -> None:
-    table = Embedder(SETTINGS, claim=lambda words: np.arange(len(words)) > 0)(chunks("a", "b", "a"))
+    table = Embedder(SETTINGS, claim=lambda words, _: np.arange(len(words)) > 0)(chunks("a", "b", "a"))
     assert table["reused"].to_pylist() == [True, False, True]
     assert [v.is_valid for v in table["vector"]] == [False, True, False]
 
@@ -74,7 +74,7 @@ def test_a_file_with_another_name_keeps_its_vectors(tmp_path: Path) -> None:
 
 
 def test_rows_of_texts_that_nobody_encoded(tmp_path: Path) -> None:
-    lost = Embedder(SETTINGS, claim=lambda words: np.zeros(len(words), bool))
+    lost = Embedder(SETTINGS, claim=lambda words, _: np.zeros(len(words), bool))
     path = part(tmp_path, lost(chunks("a", "b", "a")))
     wanted = reuse.find_wanted([path])
     rows = reuse.rows_of([path], wanted, CHUNK)
