@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rag_cluster.storage import Writer, file_entries, write_table
+from rag_cluster.storage import FORMAT, Writer, file_entries, write_table
 
 NAME = "chunks/shard-00000.parquet"
 
@@ -16,7 +16,7 @@ def publish(path: str, rows: int, run: str = "") -> str:
         write_table(pa.table({"row": list(range(rows))}), file)
         files = file_entries(writer.folder, [file])
         manifest = {
-            "format": 1,
+            "format": 2,
             "created": "2025-01-01T00:00:00+00:00",
             "documents_total": 1,
             "chunks": rows,
