@@ -65,3 +65,34 @@ class Hashes:
     def holds(self, words: Words) -> NDArray[np.bool_]:
         """Whether each digest is a member; bool [n] for uint64 [n, 2]."""
         return self.find(words) >= 0
+
+
+class Claimed:
+    """Which texts some batch has taken on: recent ones in a dictionary, older ones in an array.
+
+    Only the first halves of digests are kept. Of two that share it the second is taken for claimed;
+    who gathers the results finds that it is missing, by the whole digest.
+    """
+
+    RECENT = 500_000
+
+    def __init__(self) -> None:
+        self._old = np.empty(0, np.uint64)
+        self._recent: dict[int, bytes] = {}
+
+    def claim(self, words: Words, batch: bytes) -> NDArray[np.bool_]:
+        """For each digest (uint64 [n, 2]) whether the batch is the first to ask; bool [n].
+
+        To a batch that asks again (its worker died) its own are new again.
+        """
+        hashes = words[:, 0]
+        at = np.searchsorted(self._old, hashes)
+        old = np.zeros(len(hashes), dtype=bool)
+        inside = at < len(self._old)
+        old[inside] = self._old[at[inside]] == hashes[inside]
+        mine = [self._recent.setdefault(int(one), batch) == batch for one in hashes]
+        if len(self._recent) > self.RECENT:
+            recent = np.fromiter(self._recent, np.uint64, len(self._recent))
+            self._old = np.union1d(self._old, recent)
+            self._recent = {}
+        return np.array(mine, dtype=bool) & ~old

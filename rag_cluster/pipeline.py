@@ -28,7 +28,7 @@ from rag_cluster import changes, cluster, work
 from rag_cluster.chunk.stage import Chunker
 from rag_cluster.chunk.window import check_window
 from rag_cluster.config import Config, fingerprint
-from rag_cluster.embed import Embedder
+from rag_cluster.embed import Claim, Embedder
 from rag_cluster.enrich import Enricher
 from rag_cluster.errors import SourceError, UsageError
 from rag_cluster.hashes import Hashes
@@ -40,7 +40,7 @@ from rag_cluster.parse.stage import Parser, parser_fingerprint
 from rag_cluster.progress import Progress, Snapshot, Watcher
 from rag_cluster.report import make_report, write_report
 from rag_cluster.schema import DOCUMENT, FILE, chunk_schema
-from rag_cluster.steps import Claims, Shared, Stage, Step, check, source, through
+from rag_cluster.steps import Shared, Stage, Step, check, source, through
 from rag_cluster.storage import Collection, Writer, check_place, current_version
 from rag_cluster.storage.lock import locked
 
@@ -82,7 +82,7 @@ class Run:
         return idle and self.fits and same
 
 
-def steps(run: Run) -> list[Step]:
+def steps(run: Run, progress: Progress) -> list[Step]:
     """The pipeline of a run."""
     config, shards = run.config, run.config.index.shards
     chunks = chunk_schema(config.metadata.fields)
@@ -96,7 +96,7 @@ def steps(run: Run) -> list[Step]:
         threads=plan.encoder_threads,
         known=Shared(Hashes(reuse.held_hashes(run.known))),
         moved=_moved(run),
-        claim=Claims(),
+        claim=progress.claim,
     )
     name = f"{run.work} {time.time_ns()}"
     return [
@@ -124,7 +124,7 @@ def _embedder(
     threads: int,
     known: Callable[[], Hashes],
     moved: Callable[[], reuse.Moved] | None,
-    claim: Claims | None,
+    claim: Claim | None,
 ) -> Stage:
     renamed = None if moved is None else moved()
     return Embedder(config, threads, known=known(), moved=renamed, claim=claim)
@@ -236,7 +236,7 @@ def _prepare(
     )
     known = [path for i in range(shards) for path in work.part_files(writer.work, work.CHUNKS, i)]
     if old is not None and same_encoder:
-        known += [old.shard_path("vectors", i) for i in range(old.shards)]
+        known += [*old.files_of("vectors"), *old.files_of("left_out")]
     return Run(config, size, encoder, writer, old, found, current, tuple(known), fits)
 
 
@@ -261,9 +261,9 @@ def _make(
     on_progress: Callable[[Snapshot], None] | None,
 ) -> dict[str, Any]:
     """Runs the plan, builds the version, publishes it; returns the summary."""
-    plan = steps(run)
-    check(plan)
     progress = Progress.start(run.changes.files)
+    plan = steps(run, progress)
+    check(plan)
     with Watcher(progress, on_progress):
         data = _dataset(run, plan, progress)
         if data is not None:
@@ -284,7 +284,8 @@ def _make(
 
 
 def _summary(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    names = ("version", "documents", "chunks", "truncated", "this_run", "changes", "work")
+    names = ("version", "documents", "chunks", "truncated", "near_duplicates", "this_run",
+             "changes", "work")  # fmt: skip
     return {"collection": str(path), **{name: manifest[name] for name in names}}
 
 

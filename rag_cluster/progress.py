@@ -1,4 +1,7 @@
-"""How far an ingest is: counted by one small actor, read by the driver once a second."""
+"""How far an ingest is: counted by one small actor, read by the driver once a second.
+
+The same actor knows which texts some worker has taken on to encode.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import ray
+import ray.exceptions
+from numpy.typing import NDArray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rag_cluster.hashes import Claimed, Words
+
+Mask = NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -78,6 +89,10 @@ class _Counter:
         self.files = files
         self.size = size
         self.steps: dict[str, Count] = {}
+        self.claimed = Claimed()
+
+    def claim(self, words: Words, batch: bytes) -> Mask:
+        return self.claimed.claim(words, batch)
 
     def add(
         self, step: str, rows_in: int, rows_out: int, failed: int, seconds: float, encoded: int
@@ -103,7 +118,13 @@ class Progress:
     def start(cls, files: pa.Table) -> Progress:
         """A new counter for the files."""
         size = pc.sum(files.column("size")).as_py() or 0
-        return cls(ray.remote(num_cpus=0)(_Counter).remote(files.num_rows, size))
+        here = ray.get_runtime_context().get_node_id()
+        return cls(
+            ray.remote(num_cpus=0)(_Counter)
+            # On the driver's node: no other node's end takes the counts with it.
+            .options(scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=True))
+            .remote(files.num_rows, size)
+        )
 
     def add(
         self,
@@ -116,6 +137,17 @@ class Progress:
     ) -> None:
         """Counts work that was done; it does not wait."""
         self._counter.add.remote(step, rows_in, rows_out, failed, seconds, encoded)
+
+    def claim(self, words: Words, batch: bytes) -> Mask:
+        """For each text hash (uint64 [n, 2]) whether the batch is the first to ask; bool [n].
+
+        A lost answer costs no text: what nobody encoded is found when the plan has ended.
+        """
+        try:
+            first: Mask = ray.get(self._counter.claim.remote(words, batch))
+        except ray.exceptions.RayError:
+            return np.ones(len(words), dtype=bool)
+        return first
 
     def snapshot(self) -> Snapshot:
         """What was counted up to now."""

@@ -10,18 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import ray
 import ray.data
-import ray.exceptions
-from numpy.typing import NDArray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rag_cluster.config import Config
 from rag_cluster.errors import ConfigError, IngestError, RagClusterError
-from rag_cluster.hashes import Words
 from rag_cluster.progress import Progress
 
 MOST_BLOCKS = 1000
@@ -158,49 +153,3 @@ class Shared(Generic[Value]):
         """The value."""
         value: Value = ray.get(self._reference)
         return value
-
-
-class Claims:
-    """Which texts some worker has taken on to encode, known to all workers.
-
-    A lost answer costs no text: what nobody encoded in the end is found when shards are gathered.
-    """
-
-    def __init__(self) -> None:
-        here = ray.get_runtime_context().get_node_id()
-        self._actor = (
-            ray.remote(num_cpus=0)(_Claimed)
-            .options(scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=True))
-            .remote()
-        )
-
-    def __call__(self, words: Words, batch: bytes) -> NDArray[np.bool_]:
-        """For each text hash (uint64 [n, 2]) whether the batch is the first to ask; bool [n]."""
-        try:
-            first: NDArray[np.bool_] = ray.get(self._actor.claim.remote(words[:, 0], batch))
-        except ray.exceptions.RayError:
-            return np.ones(len(words), dtype=bool)
-        return first
-
-
-class _Claimed:
-    """The set of claimed hashes: recent ones in a dictionary, all older ones in a sorted array."""
-
-    RECENT = 500_000
-
-    def __init__(self) -> None:
-        self._old = np.empty(0, np.uint64)
-        self._recent: dict[int, bytes] = {}
-
-    def claim(self, hashes: NDArray[np.uint64], batch: bytes) -> NDArray[np.bool_]:
-        """Whether each is new. To a batch that asks again (its worker died) its own are new."""
-        at = np.searchsorted(self._old, hashes)
-        old = np.zeros(len(hashes), dtype=bool)
-        inside = at < len(self._old)
-        old[inside] = self._old[at[inside]] == hashes[inside]
-        mine = [self._recent.setdefault(int(one), batch) == batch for one in hashes]
-        if len(self._recent) > self.RECENT:
-            recent = np.fromiter(self._recent, np.uint64, len(self._recent))
-            self._old = np.union1d(self._old, recent)
-            self._recent = {}
-        return np.array(mine, dtype=bool) & ~old

@@ -12,9 +12,13 @@ from small_corpus import FAKE, write_corpus
 
 from rag_cluster import cluster, config, inspection, pipeline
 from rag_cluster.answer.query import Engine
-from rag_cluster.errors import CollectionError, ConfigError, IngestError, ModelError, SourceError
+from rag_cluster.changes import find_changes
+from rag_cluster.errors import ConfigError, IngestError, ModelError, SourceError
+from rag_cluster.hashes import Hashes
+from rag_cluster.progress import Progress
 from rag_cluster.schema import DOCUMENT, FILE
-from rag_cluster.storage import Collection
+from rag_cluster.storage import Collection, Writer
+from rag_cluster.work import no_documents
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -78,15 +82,18 @@ def test_documents_of_other_sources_stay_and_changed_ones_are_replaced(tmp_path:
     assert any(hit.uri.endswith("new.txt") for hit in hits)
 
 
-def test_other_settings_beside_documents_that_stay_are_refused(tmp_path: Path) -> None:
+def test_other_settings_make_all_documents_anew_from_their_stored_text(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("One.")
     (tmp_path / "two.txt").write_text("Two.")
     ingest(tmp_path / "one.txt", tmp_path / "c")
-    with pytest.raises(CollectionError, match=r"one\.txt.*made with other settings"):
-        ingest(tmp_path / "two.txt", tmp_path / "c", "embed.model=fake:32")
-    assert Collection.open(tmp_path / "c").version == "v000001"
-    ingest(tmp_path / "one.txt", tmp_path / "c", "embed.model=fake:32")
-    assert Collection.open(tmp_path / "c").manifest["encoder"]["dim"] == 32
+    (tmp_path / "one.txt").unlink()
+    summary = ingest(tmp_path / "two.txt", tmp_path / "c", "embed.model=fake:32")
+    assert summary["changes"] == {"added": 1, "changed": 0, "unchanged": 1, "removed": 0}
+    assert summary["work"] == {"files": 1, "documents": 2, "texts": 2}
+    opened = Collection.open(tmp_path / "c")
+    assert opened.manifest["encoder"]["dim"] == 32
+    assert inspection.audit(opened)["problems"] == []
+    assert opened.manifest["searchable"] == 2
 
 
 def test_two_records_with_one_id_are_one_document_and_one_failure(tmp_path: Path) -> None:
@@ -153,9 +160,14 @@ def test_work_that_fails_leaves_the_published_version(tmp_path: Path) -> None:
     assert summary["truncated"]["chunks"] == 1
 
 
-def test_steps_that_do_not_fit_are_named() -> None:
-    size = cluster.Size(2, 0)
-    plan = pipeline.steps(config.Config(), size, Path("unused"))
+def test_steps_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    nothing = find_changes(FILE.empty_table(), no_documents(), no_documents(), "p", fits=True)
+    with Writer(tmp_path / "c") as writer:
+        run = pipeline.Run(
+            config=config.Config(), size=cluster.Size(2, 0), encoder={"dim": 8}, writer=writer,
+            old=None, changes=nothing, current=Hashes.of([]), known=(), fits=True,
+        )  # fmt: skip
+        plan = pipeline.steps(run, Progress.start(FILE.empty_table()))
     pipeline.check(plan)
     assert (plan[0].takes, plan[0].gives) == (FILE, DOCUMENT)
     with pytest.raises(ConfigError, match=r"'embed' takes .* 'parse' does not give"):

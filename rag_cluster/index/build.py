@@ -1,13 +1,15 @@
 """Builds a version from what the pipeline stored: gather each shard, train once, index each shard.
 
-Two rounds of Ray tasks, one task per shard each. The first sorts a shard's rows and takes in what
-stays of the published version; between the rounds the driver adds up document frequencies and
-trains the dense index on a sample; the second writes the FAISS and BM25 files.
+Rounds of Ray tasks, one task per shard each. The first signs documents, so that the driver finds
+near-duplicates. The next sorts a shard's rows and takes in what stays of the published version;
+then the driver adds up document frequencies and trains the dense index on a sample; the last writes
+the FAISS and BM25 files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import time
 from collections import Counter
@@ -23,7 +25,7 @@ import ray
 from rag_cluster.config import Config, fingerprint
 from rag_cluster.errors import RagClusterError
 from rag_cluster.hashes import Hashes, Words
-from rag_cluster.index import dense, gather, lexical, measure, reuse
+from rag_cluster.index import dense, gather, lexical, measure, near, reuse
 from rag_cluster.index.factory import choose_factory, needs_training, training_rows
 from rag_cluster.index.gather import texts_of
 from rag_cluster.models.ports import Vectors
@@ -49,6 +51,7 @@ def build(
 ) -> dict[str, Any]:
     """Writes all files of the new version and returns its manifest."""
     config = job.config
+    job = _with_duplicates(job, reporter)
     gather_task = ray.remote(num_cpus=_cpus())(gather.gather_shard)
     shared = ray.put(job)
     start = time.monotonic()
@@ -74,8 +77,26 @@ def build(
     reporter.add("index", searchable, searchable, 0, time.monotonic() - start)
     manifest = _manifest(writer, config, encoder, factory, gathered, files)
     manifest["dense"] = _measure(writer.folder, factory, counts, config, reporter)
+    manifest["near_duplicates"] = near.summary(job)
     manifest["lexical"] |= served.to_manifest() if served is not None else {}
     return manifest
+
+
+def _with_duplicates(job: gather.Job, reporter: Reporter) -> gather.Job:
+    """The job with the near-duplicate documents, where they are looked for."""
+    config = job.config.duplicates
+    if config.near == "none":
+        return job
+    start = time.monotonic()
+    task = ray.remote(num_cpus=_cpus())(near.sign_shard)
+    shared = ray.put(job)
+    found: list[near.Signed] = ray.get(
+        [task.remote(shard, shared) for shard in range(job.config.index.shards)]
+    )
+    duplicates = near.find_duplicates(found, job.folder, config)
+    signed = sum(part.new for part in found)
+    reporter.add("duplicates", signed, duplicates.num_rows, 0, time.monotonic() - start)
+    return dataclasses.replace(job, duplicates=duplicates)
 
 
 def check(config: Config) -> None:
@@ -97,8 +118,8 @@ def publish(writer: Writer, manifest: dict[str, Any], config: Config) -> None:
             elastic.publish(located(manifest, config.index.lexical.elastic), config)
         except RagClusterError as error:
             raise type(error)(
-                f"{writer.version} is published, but its alias was not moved ('rag-cluster rollback "
-                f"{writer.version} --collection {writer.path}' tries again): "
+                f"{writer.version} is published, but its alias was not moved (tried again by "
+                f"'rag-cluster rollback {writer.version} --collection {writer.path}'): "
                 f"{error}"
             ) from None
 
@@ -179,7 +200,8 @@ def index_shard(
     index = dense.build_shard(dense.from_bytes(trained), vectors)
     write_file(dense_path, lambda path: dense.write(index, path))
     paths = [folder / kind / f"{name}.parquet" for kind in ("documents", "chunks", "vectors")]
-    paths.append(dense_path)
+    optional = [folder / kind / f"{name}.parquet" for kind in (near.FOLDER, gather.LEFT_OUT)]
+    paths += [dense_path, *(path for path in optional if path.exists())]
     if served is not None:
         from rag_cluster.index import elastic
 

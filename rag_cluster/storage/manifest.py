@@ -11,14 +11,14 @@ from rag_cluster.errors import CollectionError
 from rag_cluster.storage.files import write_text
 from rag_cluster.storage.places import reason, refusals
 
-FORMAT = 1
+FORMAT = 2
 NAME = "manifest.json"
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a version's folder; None where there is none.
 
-    Raises CollectionError where it is damaged, or written by a newer version of the program.
+    Raises CollectionError where it is damaged, or written by another version of the program.
     """
     try:
         manifest: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
@@ -33,7 +33,12 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     if manifest.get("format", 0) > FORMAT:
         raise CollectionError(
             f"{folder} was written by a newer version of rag-cluster (layout "
-            f"{manifest['format']}, this one reads up to {FORMAT}): upgrade rag-cluster"
+            f"{manifest['format']}, this one reads {FORMAT}): upgrade rag-cluster"
+        )
+    if manifest.get("format", 0) < FORMAT:
+        raise CollectionError(
+            f"{folder} was written by an older version of rag-cluster (layout "
+            f"{manifest.get('format', 0)}, this one reads {FORMAT}): ingest into a new collection"
         )
     if manifest.get("checksum", "") not in ("", _checksum(manifest)):
         raise CollectionError(f"the manifest of {folder} differs from its own checksum")

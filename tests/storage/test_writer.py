@@ -17,7 +17,7 @@ from rag_cluster.storage.lease import Lease
 def test_a_version_is_seen_only_once_it_is_published(home: str) -> None:
     with Writer(home) as writer:
         assert current_version(writer.path) is None
-        writer.publish({"format": 2, "n": 1})
+        writer.publish({"format": FORMAT, "n": 1})
     assert Collection.open(home).manifest["n"] == 1
     with Writer(home) as writer:
         assert writer.version == "v000002"
@@ -31,7 +31,7 @@ def test_what_a_killed_writer_left_is_swept_by_the_next(home: str) -> None:
     write_file(left, lambda p: p.write_text("x"))
     with Writer(home) as writer:
         assert not left.exists()
-        writer.publish({"format": 2})
+        writer.publish({"format": FORMAT})
 
 
 def test_a_named_run_goes_on_from_its_work_and_publishing_ends_all_runs(home: str) -> None:
@@ -48,7 +48,7 @@ def test_a_named_run_goes_on_from_its_work_and_publishing_ends_all_runs(home: st
     assert folders(place(home) / "versions") == []
     with Writer(home, "settings-a") as writer:
         assert (writer.work / "one").read_text() == "one"
-        writer.publish({"format": 2})
+        writer.publish({"format": FORMAT})
     assert folders(work) == []
 
 
@@ -101,7 +101,7 @@ def test_a_writer_that_lost_its_lease_publishes_nothing(bucket: str) -> None:
     with Writer(home) as writer:
         remove(writer.path / "LOCK")
         with pytest.raises(CollectionError, match="was lost to nobody"):
-            writer.publish({"format": 2})
+            writer.publish({"format": FORMAT})
     assert Collection.open(home).version == "v000001"
 
 

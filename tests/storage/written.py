@@ -16,7 +16,7 @@ def publish(path: str, rows: int, run: str = "") -> str:
         write_table(pa.table({"row": list(range(rows))}), file)
         files = file_entries(writer.folder, [file])
         manifest = {
-            "format": 2,
+            "format": FORMAT,
             "created": "2025-01-01T00:00:00+00:00",
             "documents_total": 1,
             "chunks": rows,
