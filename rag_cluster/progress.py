@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -29,6 +30,7 @@ class Count:
     """What one step did so far.
 
     `seconds` are the workers' own, added up; `encoded` the texts that a model was asked about.
+    `nodes` has the rows by the node that worked on them.
     """
 
     rows_in: int = 0
@@ -36,6 +38,7 @@ class Count:
     failed: int = 0
     seconds: float = 0.0
     encoded: int = 0
+    nodes: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -69,8 +72,8 @@ class Snapshot:
             return None
         return max(0.0, self.elapsed * (self.chunks_expected / done - 1.0))
 
-    def by_step(self) -> dict[str, dict[str, float]]:
-        """Rows, failures, worker seconds and rows per worker second, step by step."""
+    def by_step(self) -> dict[str, dict[str, Any]]:
+        """Rows, failures, worker seconds, rows per worker second and nodes, step by step."""
         return {
             name: {
                 "rows_in": count.rows_in,
@@ -78,6 +81,7 @@ class Snapshot:
                 "failed": count.failed,
                 "worker_seconds": round(count.seconds, 3),
                 "rows_per_worker_second": round(count.rows_in / max(1e-9, count.seconds), 1),
+                "rows_by_node": dict(count.nodes),
             }
             for name, count in self.steps.items()
         }
@@ -95,7 +99,14 @@ class _Counter:
         return self.claimed.claim(words, batch)
 
     def add(
-        self, step: str, rows_in: int, rows_out: int, failed: int, seconds: float, encoded: int
+        self,
+        step: str,
+        rows_in: int,
+        rows_out: int,
+        failed: int,
+        seconds: float,
+        encoded: int,
+        node: str,
     ) -> None:
         count = self.steps.setdefault(step, Count())
         count.rows_in += rows_in
@@ -103,6 +114,7 @@ class _Counter:
         count.failed += failed
         count.seconds += seconds
         count.encoded += encoded
+        count.nodes[node] += rows_in
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self.files, self.size, time.monotonic() - self.start, dict(self.steps))
@@ -136,7 +148,8 @@ class Progress:
         encoded: int = 0,
     ) -> None:
         """Counts work that was done; it does not wait."""
-        self._counter.add.remote(step, rows_in, rows_out, failed, seconds, encoded)
+        node = ray.get_runtime_context().get_node_id()
+        self._counter.add.remote(step, rows_in, rows_out, failed, seconds, encoded, node)
 
     def claim(self, words: Words, batch: bytes) -> Mask:
         """For each text hash (uint64 [n, 2]) whether the batch is the first to ask; bool [n].

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
 JSON, READABLE = "report.json", "report.md"
 # Stages of which the work grows with the documents; the rest of an ingest is starting up.
-GROWING = ("parse", "keep", "restore", "chunk", "enrich", "embed", "store", "gather", "index")
+GROWING = (
+    "parse",
+    "keep",
+    "restore",
+    "chunk",
+    "enrich",
+    "embed",
+    "store",
+    "duplicates",
+    "gather",
+    "index",
+)
 
 
 def make_report(
@@ -54,12 +65,13 @@ def make_report(
             "encoded": embed.encoded,
             "share": round(1 - embed.encoded / embed.rows_in, 4) if embed.rows_in else 0.0,
         },
+        "near_duplicates": manifest["near_duplicates"],
         "estimate": estimate(stages, manifest, snapshot, config),
     }
 
 
 def estimate(
-    stages: dict[str, dict[str, float]],
+    stages: dict[str, dict[str, Any]],
     manifest: dict[str, Any],
     snapshot: Snapshot,
     config: Config,
@@ -110,6 +122,10 @@ def readable(report: dict[str, Any]) -> list[str]:
         f"takes {size['collection'] / 2**20:,.1f} MiB. {share:.1%} of the texts to embed were "
         "there already or stood more than once."
     )
+    if near := report["near_duplicates"]:
+        done += (
+            f" {near['documents']:,} documents are near-duplicates of {near['clusters']:,} others."
+        )
     lines = [
         f"# Ingest of {report['version']}, {report['created']}",
         "",
