@@ -2,8 +2,8 @@
 
     python -m benchmarks.nodes [--documents N] [--nodes 1 2 4] [--set KEY=VALUE]... [--json FILE]
 
-Each node is a Ray node of one CPU with processes of its own, and has one encoder of one thread. More
-nodes than the machine has CPUs cannot be faster; that the work still goes to all of them is seen
+Each node is a Ray node of one CPU with processes of its own, and has one encoder of one thread.
+More nodes than the machine has CPUs cannot be faster; that the work goes to all of them is seen
 from the rows that each node encoded, which are the run's own counts.
 """
 
