@@ -149,6 +149,9 @@ def inspect(
     audit: Annotated[
         bool, typer.Option("--audit", help="Prove spans, ids, parents, order and checksums.")
     ] = False,
+    duplicates: Annotated[
+        bool, typer.Option("--duplicates", help="Documents that nearly equal others.")
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report", help="What its ingest took, and what more would take.")
     ] = False,
@@ -166,6 +169,8 @@ def inspect(
         content = inspection.last_report(opened)
     elif failures:
         content = inspection.failures(opened)
+    elif duplicates:
+        content = inspection.duplicates(opened)
     elif document is not None:
         content = inspection.document(opened, document, with_chunks=chunks)
     elif chunks:

@@ -290,6 +290,25 @@ class Metadata(Section):
         return self
 
 
+class Duplicates(Section):
+    near: Literal["none", "mark", "index_once"] = key(
+        "mark",
+        "near-duplicate documents: none = not looked for; mark = each names the one that it "
+        "nearly equals; index_once = and only that one is searched",
+    )
+    threshold: float = key(
+        0.9, "estimated share of common shingles (Jaccard) from which documents are duplicates",
+        gt=0, le=1,
+    )  # fmt: skip
+    shingle: int = key(5, "words of a shingle; a character counts where there are no spaces", ge=1)
+    permutations: int = key(
+        128, "hashes of a MinHash signature; the estimate's error is at most 0.5 / sqrt of it",
+        ge=16, le=1024,
+    )  # fmt: skip
+    min_words: int = key(20, "shorter texts are duplicates only if they are equal", ge=1)
+    seed: int = key(1, "seed of the permutations", ge=0, lt=1 << 32)
+
+
 class Resources(Section):
     address: str | None = key(
         None,
@@ -314,6 +333,7 @@ class Config(Section):
 
     parse: Parse = key(Parse(), "FILE -> DOCUMENT")
     metadata: Metadata = key(Metadata(), "what is known of documents beside their text")
+    duplicates: Duplicates = key(Duplicates(), "documents that nearly equal others")
     chunk: Chunk = key(Chunk(), "DOCUMENT -> CHUNK")
     enrich: Enrich = key(Enrich(), "CHUNK -> CHUNK with context")
     embed: Embed = key(Embed(), "CHUNK -> VECTOR")

@@ -15,8 +15,8 @@ from rag_cluster.config import Config
 from rag_cluster.errors import IngestError, UsageError
 from rag_cluster.hashes import Hashes, digest
 from rag_cluster.index import build
+from rag_cluster.index.documents import Job
 from rag_cluster.index.filters import Filter, parse_filter
-from rag_cluster.index.gather import Job
 from rag_cluster.index.reuse import Places
 from rag_cluster.progress import Progress
 from rag_cluster.schema import FILE
@@ -74,7 +74,7 @@ def _doomed(opened: Collection, names: Sequence[str], wanted: Filter | None) -> 
         found |= {doc: uri_of[doc] for doc in ids}
     if wanted is not None:
         for shard in range(opened.shards):
-            chunks = read_shard(opened.shard_path("chunks", shard))
+            chunks = opened.all_chunks(shard)
             kept = chunks.filter(pa.array(wanted.mask(chunks)))
             found |= {doc: uri_of[doc] for doc in pc.unique(kept["doc_id"]).to_pylist()}
     return found
@@ -126,11 +126,11 @@ def leftovers(made: Collection, before: Collection, doomed: dict[str, str]) -> d
     went = [
         chunk
         for shard in range(before.shards)
-        for chunk in _rows_of(before, "chunks", shard, ids)["chunk_id"].to_pylist()
+        for chunk in _chunks_of(before, shard, ids)["chunk_id"].to_pylist()
     ]
     for shard in range(made.shards):
-        left["documents"] += _rows_of(made, "documents", shard, ids).num_rows
-        left["chunks"] += _rows_of(made, "chunks", shard, ids).num_rows
+        left["documents"] += _documents_of(made, shard, ids)
+        left["chunks"] += _chunks_of(made, shard, ids).num_rows
         vectors = read_shard(made.shard_path("vectors", shard), columns=["chunk_id"])["chunk_id"]
         left["vectors"] += (
             pc.sum(pc.is_in(vectors, value_set=pa.array(went, pa.string()))).as_py() or 0
@@ -142,9 +142,16 @@ def leftovers(made: Collection, before: Collection, doomed: dict[str, str]) -> d
     return left
 
 
-def _rows_of(version: Collection, kind: str, shard: int, ids: pa.Array) -> pa.Table:
-    columns = ["doc_id", "chunk_id"] if kind == "chunks" else ["doc_id"]
-    table = read_shard(version.shard_path(kind, shard), columns=columns)
+def _documents_of(version: Collection, shard: int, ids: pa.Array) -> int:
+    """How many rows a shard has of documents, or of their signatures."""
+    paths = [version.shard_path("documents", shard), version.shard_path("duplicates", shard)]
+    there = [path for path in paths if path.exists()]
+    rows = [read_shard(path, columns=["doc_id"])["doc_id"] for path in there]
+    return sum(pc.sum(pc.is_in(column, value_set=ids)).as_py() or 0 for column in rows)
+
+
+def _chunks_of(version: Collection, shard: int, ids: pa.Array) -> pa.Table:
+    table = version.all_chunks(shard, ["doc_id", "chunk_id"])
     return table.filter(pc.is_in(table["doc_id"], value_set=ids))
 
 

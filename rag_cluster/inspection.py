@@ -25,7 +25,8 @@ def overview(collection: Collection) -> dict[str, Any]:
             name: manifest[name]
             for name in (
                 "version", "created", "documents", "failures", "chunks", "searchable", "truncated",
-                "encoder", "dense", "lexical", "fingerprints", "libraries", "config",
+                "near_duplicates", "encoder", "dense", "lexical", "fingerprints", "libraries",
+                "config",
             )
         },
         "metadata_dropped": _unfit(collection),
@@ -72,6 +73,32 @@ def failures(collection: Collection) -> dict[str, Any]:
     }
 
 
+def duplicates(collection: Collection) -> dict[str, Any]:
+    """The clusters of near-duplicates: each document with those that nearly equal it."""
+    if collection.manifest["near_duplicates"] is None:
+        raise UsageError(
+            f"near-duplicates of {collection.path} were not looked for: ingest with "
+            "--set duplicates.near=mark"
+        )
+    table = collection.documents(["doc_id", "uri", "duplicate_of"]).sort_by("uri")
+    rows = table.to_pylist()
+    uri_of = {row["doc_id"]: row["uri"] for row in rows}
+    clusters: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for row in rows:
+        if row["duplicate_of"] is not None:
+            clusters[row["duplicate_of"]].append({"doc_id": row["doc_id"], "uri": row["uri"]})
+    return {
+        "report": "duplicates",
+        "indexed_once": collection.manifest["config"]["duplicates"]["near"] == "index_once",
+        **collection.manifest["near_duplicates"],
+        "duplicates": [
+            {"doc_id": name, "uri": uri, "nearly_equal": clusters[name]}
+            for name, uri in uri_of.items()
+            if name in clusters
+        ],
+    }
+
+
 def document(collection: Collection, name: str, *, with_chunks: bool) -> dict[str, Any]:
     """One document: all of its row, its sections, and its chunks if asked."""
     found = collection.find_documents(name)
@@ -85,7 +112,9 @@ def document(collection: Collection, name: str, *, with_chunks: bool) -> dict[st
     row = collection.document(found[0])
     assert row is not None
     row["metadata"] = json.loads(row["metadata"] or "{}")
-    report: dict[str, Any] = {"report": "document", "document": row}
+    report: dict[str, Any] = {"report": "document", "document": row, "duplicate_of": None}
+    if row["duplicate_of"] is not None:
+        report["duplicate_of"] = collection.document(row["duplicate_of"], ["doc_id", "uri"])
     if with_chunks:
         report["chunks"] = _chunks(collection, found[0])
     return report
@@ -104,12 +133,14 @@ def audit(collection: Collection) -> dict[str, Any]:
     checked = 0
     for shard in range(collection.shards) if not problems else ():
         documents = read_shard(collection.shard_path("documents", shard))
-        rows = read_shard(collection.shard_path("chunks", shard))
+        rows = collection.all_chunks(shard)
         checked += rows.num_rows
         problems += [
             {"chunk_id": problem.chunk_id, "problem": problem.what}
             for problem in audit_chunks(documents, rows)
         ]
+    if not problems:
+        problems = _audit_duplicates(collection)
     return {
         "report": "audit",
         "version": collection.version,
@@ -121,6 +152,28 @@ def audit(collection: Collection) -> dict[str, Any]:
 
 def _audit_files(collection: Collection) -> list[dict[str, Any]]:
     return [{"file": name, "problem": problem} for name, problem in collection.problems()]
+
+
+def _audit_duplicates(collection: Collection) -> list[dict[str, Any]]:
+    """A duplicate names a document that is there and none itself; left out are only duplicates."""
+    table = collection.documents(["doc_id", "status", "duplicate_of"])
+    marked = table.filter(pc.is_valid(table["duplicate_of"]))
+    leads = pc.and_(pc.is_null(table["duplicate_of"]), pc.equal(table["status"], "ok"))
+    leaders = table.filter(leads)["doc_id"].combine_chunks()
+    lost = marked.filter(pc.invert(pc.is_in(marked["duplicate_of"], value_set=leaders)))
+    problems = [
+        {"doc_id": name, "problem": "the document that it is a duplicate of is not there"}
+        for name in lost["doc_id"].to_pylist()
+    ]
+    for path in collection.files_of("left_out"):
+        rows = read_shard(path, columns=["chunk_id", "doc_id"])
+        marks = marked["doc_id"].combine_chunks()
+        wrong = rows.filter(pc.invert(pc.is_in(rows["doc_id"], value_set=marks)))
+        problems += [
+            {"chunk_id": name, "problem": "it is left out, and its document is no duplicate"}
+            for name in wrong["chunk_id"].to_pylist()
+        ]
+    return problems
 
 
 def _chunks(collection: Collection, doc_id: str | None) -> list[dict[str, Any]]:

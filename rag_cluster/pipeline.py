@@ -33,7 +33,7 @@ from rag_cluster.enrich import Enricher
 from rag_cluster.errors import SourceError, UsageError
 from rag_cluster.hashes import Hashes
 from rag_cluster.index import build, reuse
-from rag_cluster.index.gather import Job
+from rag_cluster.index.documents import Job
 from rag_cluster.models.encoder import load_encoder
 from rag_cluster.parse.sources import list_files, skipped
 from rag_cluster.parse.stage import Parser, parser_fingerprint

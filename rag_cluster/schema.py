@@ -87,6 +87,8 @@ DOCUMENT = pa.schema(
         ("error", pa.string()),  # the reason in few words, the same for all of its kind; null if ok
         ("detail", pa.string()),  # what exactly happened here; may be null
         ("source", SOURCE),
+        # doc_id of the document that this one nearly equals; null if none, or if not looked for
+        ("duplicate_of", pa.string()),
     ]
 )
 

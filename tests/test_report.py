@@ -18,6 +18,7 @@ MANIFEST = {
     "changes": {"added": 10, "changed": 0, "unchanged": 0, "removed": 0},
     "chunks": 40,
     "failures": {"damaged": 1},
+    "near_duplicates": {"documents": 3, "clusters": 2},
     "shards": [{"files": {"a": {"bytes": 3_000_000}, "b": {"bytes": 1_000_000}}}],
 }
 
@@ -52,5 +53,6 @@ def test_no_estimate_without_work(tmp_path: Path) -> None:
     assert made["estimate"] is None
     lines = readable(made)
     assert "| damaged | 1 |" in lines
+    assert "3 documents are near-duplicates of 2 others" in lines[2]
     write_report(tmp_path, made)
     assert (tmp_path / "report.md").read_text() == "\n".join(lines) + "\n"

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from rag_cluster.answer.sentences import Unit, split_units
 from rag_cluster.answer.sources import Source, join, touches
-from rag_cluster.answer.words import jaccard, numbers, shingles
+from rag_cluster.answer.words import numbers
 from rag_cluster.schema import Passage
+from rag_cluster.shingles import jaccard, shingles
 
 CountTokens = Callable[[list[str]], list[int]]
 

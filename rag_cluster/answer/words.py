@@ -1,4 +1,4 @@
-"""Words of any script, and what two texts share of them.
+"""Words of any script.
 
 Nothing is stemmed: an answer and its passage come from the same words. In Chinese, Japanese and
 Korean text, where spaces do not part words, neighbouring characters (bigrams) stand for words.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+(?:[.,]\d+)*")
-_CJK_RUN = re.compile(rf"[{_CJK}]")
+from rag_cluster.shingles import CJK, normalize
+
+_TOKEN = re.compile(rf"[{CJK}]+|[^\W{CJK}]+(?:[.,]\d+)*")
+_CJK_RUN = re.compile(rf"[{CJK}]")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 # Words that say nothing of a text's subject, of the languages met most. Small on purpose: rarity
@@ -64,19 +65,5 @@ def numbers(text: str) -> set[str]:
     }
 
 
-def shingles(text: str, size: int) -> frozenset[tuple[str, ...]]:
-    """The n-grams of the text's words, where each CJK character counts as a word."""
-    units: list[str] = []
-    for token in _tokens(text):
-        units.extend(token if _CJK_RUN.match(token) else [token])
-    return frozenset(tuple(units[i : i + size]) for i in range(len(units) - size + 1))
-
-
-def jaccard(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]) -> float:
-    """|left and right| / |left or right|; 0 where both are empty (Jaccard, 1912)."""
-    union = len(left | right)
-    return len(left & right) / union if union else 0.0
-
-
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
+    return _TOKEN.findall(normalize(text))

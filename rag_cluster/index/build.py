@@ -26,6 +26,7 @@ from rag_cluster.config import Config, fingerprint
 from rag_cluster.errors import RagClusterError
 from rag_cluster.hashes import Hashes, Words
 from rag_cluster.index import dense, gather, lexical, measure, near, reuse
+from rag_cluster.index.documents import Job
 from rag_cluster.index.factory import choose_factory, needs_training, training_rows
 from rag_cluster.index.gather import texts_of
 from rag_cluster.models.ports import Vectors
@@ -46,9 +47,7 @@ class Reporter(Protocol):
         """Counts work that was done."""
 
 
-def build(
-    writer: Writer, job: gather.Job, encoder: dict[str, Any], reporter: Reporter
-) -> dict[str, Any]:
+def build(writer: Writer, job: Job, encoder: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     """Writes all files of the new version and returns its manifest."""
     config = job.config
     job = _with_duplicates(job, reporter)
@@ -82,7 +81,7 @@ def build(
     return manifest
 
 
-def _with_duplicates(job: gather.Job, reporter: Reporter) -> gather.Job:
+def _with_duplicates(job: Job, reporter: Reporter) -> Job:
     """The job with the near-duplicate documents, where they are looked for."""
     config = job.config.duplicates
     if config.near == "none":

@@ -5,60 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rag_cluster.config import Config
 from rag_cluster.errors import IngestError
-from rag_cluster.hashes import Hashes, Words, as_words, digest
+from rag_cluster.hashes import Hashes, as_words
 from rag_cluster.index import lexical
-from rag_cluster.index.reuse import Places
-from rag_cluster.schema import (
-    DOCUMENT,
-    chunk_schema,
-    conform,
-    indexed_text,
-    make_id,
-    shard_of,
+from rag_cluster.index.documents import (
+    Job,
+    count_changes,
+    files_of,
+    marked,
+    new_documents,
+    old_rows,
+    read_parts,
+    with_those_that_stay,
 )
+from rag_cluster.schema import chunk_schema, conform, indexed_text
 from rag_cluster.storage.files import read_shard, shard_name, write_table
-from rag_cluster.work import (
-    CHUNKS,
-    DOCUMENTS,
-    are_current,
-    document_keys,
-    part_files,
-    part_schema,
-)
+from rag_cluster.work import CHUNKS, DOCUMENTS, document_keys, part_schema
 
+LEFT_OUT = "left_out"
 VECTOR_COLUMNS = ["chunk_id", "vector", "truncated", "text_hash"]
-
-
-@dataclass(frozen=True)
-class Job:
-    """What all shards of a run are gathered with.
-
-    `old` is the folder of the published version, of `old_shards` shards; `gone` and `listed` are
-    those of `changes.Changes`, `current` is that of `work.are_current`. `fits` says that the old
-    chunks were made with these settings.
-    """
-
-    work: Path
-    folder: Path
-    old: Path | None
-    old_shards: int
-    gone: Hashes
-    listed: Hashes
-    current: Hashes
-    fits: bool
-    config: Config
-    dim: int
-    places: Places
-    dropped: Hashes = field(default_factory=lambda: Hashes.of([]))  # of ids of documents that go
 
 
 @dataclass
@@ -77,19 +48,21 @@ class Gathered:
 
 
 def gather_shard(shard: int, job: Job) -> Gathered:
-    """Sorts one shard's rows into documents, chunks and vectors files; returns what it found."""
+    """Sorts one shard's rows into documents, chunks and vectors files; returns what it found.
+
+    What is not indexed, as its document is a near-duplicate, goes to a file `left_out`, so that it
+    need not be made again when that changes.
+    """
     schema = chunk_schema(job.config.metadata.fields)
     rows = part_schema(job.config.metadata.fields, job.dim)
-    parts = _read_parts(job.work, DOCUMENTS, shard, DOCUMENT)
-    new = unique_documents(parts.filter(pa.array(are_current(parts, job.current))))
-    before = _old_rows(job, DOCUMENTS, shard)
-    documents = _with_those_that_stay(new, before, job)
-    made = chunks_of(_read_parts(job.work, CHUNKS, shard, rows), documents)
+    new, before = new_documents(shard, job), old_rows(job, DOCUMENTS, shard)
+    documents = marked(with_those_that_stay(new, before, job), job.duplicates)
+    made = chunks_of(read_parts(job.work, CHUNKS, shard, rows), documents)
     chunks = _with_old_chunks(job, shard, documents, made, before)
     chunks = _filled(chunks, job)
     documents = documents.sort_by("doc_id")
     order = [("searchable", "descending"), ("doc_id", "ascending"), ("ordinal", "ascending")]
-    chunks = chunks.sort_by(order).combine_chunks()
+    chunks = _without_left_out(chunks.sort_by(order).combine_chunks(), shard, job)
     found = chunks.filter(chunks.column("searchable"))
     _write(documents, job.folder / "documents", shard, row_group_size=1000)
     _write(chunks.select(schema.names), job.folder / "chunks", shard, row_group_size=20_000)
@@ -100,7 +73,7 @@ def gather_shard(shard: int, job: Job) -> Gathered:
         documents=Counter(documents.column("status").to_pylist()),
         failures=Counter(failed.column("error").to_pylist()),
         this_run=Counter(
-            documents.filter(pa.array(job.listed.holds(_files(documents))))["status"].to_pylist()
+            documents.filter(pa.array(job.listed.holds(files_of(documents))))["status"].to_pylist()
         ),
         changes=count_changes(before, documents),
         chunks=chunks.num_rows,
@@ -119,55 +92,15 @@ def texts_of(chunks: pa.Table) -> list[str]:
     return [indexed_text(*parts) for parts in zip(*columns, strict=True)]
 
 
-def count_changes(before: pa.Table, now: pa.Table) -> Counter[str]:
-    """How many documents were added, changed, unchanged and removed."""
-    old = dict(zip(before["doc_id"].to_pylist(), document_keys(before), strict=True))
-    new = dict(zip(now["doc_id"].to_pylist(), document_keys(now), strict=True))
-    both = old.keys() & new.keys()
-    unchanged = sum(old[doc] == new[doc] for doc in both)
-    return Counter(
-        added=len(new) - len(both),
-        changed=len(both) - unchanged,
-        unchanged=unchanged,
-        removed=len(old) - len(both),
-    )
-
-
-def _read_parts(work: Path, kind: str, shard: int, schema: pa.Schema) -> pa.Table:
-    tables = [conform(read_shard(path), schema) for path in part_files(work, kind, shard)]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def _old_rows(job: Job, kind: str, shard: int, columns: list[str] | None = None) -> pa.Table:
-    """A shard's rows of the published version, which may have been cut into other shards."""
-    if job.old is None:
-        return DOCUMENT.empty_table() if kind == DOCUMENTS else pa.table({})
-    same = job.old_shards == job.config.index.shards
-    tables = []
-    for number in [shard] if same else range(job.old_shards):
-        table = read_shard(job.old / kind / f"{shard_name(number)}.parquet", columns=columns)
-        if not same:
-            homes = [shard_of(d, job.config.index.shards) for d in table["doc_id"].to_pylist()]
-            table = table.filter(pa.array(np.array(homes, dtype=np.int64) == shard))
-        tables.append(table)
-    return pa.concat_tables(tables)
-
-
-def _with_those_that_stay(new: pa.Table, before: pa.Table, job: Job) -> pa.Table:
-    """The new documents, and those of the published version whose file is neither read nor gone.
-
-    A file that was read again is replaced as a whole: its failed rows, and the records that are no
-    longer in it, go.
-    """
-    stays = ~job.gone.holds(_files(before))
-    stays &= ~job.dropped.holds(as_words([digest(doc) for doc in before["doc_id"].to_pylist()]))
-    taken = pc.is_in(before["doc_id"], value_set=new["doc_id"].combine_chunks()).to_numpy()
-    return pa.concat_tables([new, conform(before.filter(pa.array(stays & ~taken)), DOCUMENT)])
-
-
-def _files(documents: pa.Table) -> Words:
-    sources = documents.column("source").to_pylist()
-    return as_words([digest((source or {}).get("file") or "") for source in sources])
+def _without_left_out(chunks: pa.Table, shard: int, job: Job) -> pa.Table:
+    """The chunks that are indexed; the others are written to a file of their own."""
+    if job.config.duplicates.near != "index_once":
+        return chunks
+    left = pc.is_in(chunks["doc_id"], value_set=job.duplicates["doc_id"].combine_chunks())
+    out = chunks.filter(left)
+    if out.num_rows:
+        _write(out.drop_columns(["reused"]), job.folder / LEFT_OUT, shard, row_group_size=20_000)
+    return chunks.filter(pc.invert(left)).combine_chunks()
 
 
 def _with_old_chunks(
@@ -180,12 +113,15 @@ def _with_old_chunks(
     same = Hashes.of(document_keys(before)).holds(as_words(document_keys(good)))
     wanted = good.filter(pa.array(same))["doc_id"].combine_chunks()
     made = made.filter(pc.invert(pc.is_in(made["doc_id"], value_set=wanted)))
-    rows = _old_rows(job, "chunks", shard)
+    rows = old_rows(job, CHUNKS, shard)
     rows = rows.filter(pc.is_in(rows["doc_id"], value_set=wanted))
     vectors = _old_vectors(job, shard)
     at = pc.index_in(rows["chunk_id"], value_set=vectors["chunk_id"].combine_chunks())
     for name in VECTOR_COLUMNS[1:]:
         rows = rows.append_column(name, vectors[name].combine_chunks().take(at.combine_chunks()))
+    out = old_rows(job, LEFT_OUT, shard)
+    if out.num_rows:
+        rows = pa.concat_tables([rows, out.filter(pc.is_in(out["doc_id"], value_set=wanted))])
     rows = rows.append_column("reused", pa.array(np.zeros(rows.num_rows, dtype=bool)))
     return pa.concat_tables([made, conform(rows, made.schema)])
 
@@ -229,41 +165,6 @@ def _replaced(
     for name, array in (("vector", filled), ("truncated", pa.array(counts, pa.int32()))):
         chunks = chunks.set_column(chunks.schema.get_field_index(name), name, array)
     return chunks
-
-
-def unique_documents(documents: pa.Table) -> pa.Table:
-    """Each document once.
-
-    Rows that are equal (a task that ran twice) are one document. Of different documents with one
-    id the first by (uri, content hash) keeps it; each other becomes a failed row of its own.
-    """
-    keys = ["doc_id", "uri", "content_hash"]
-    documents = documents.sort_by([(key, "ascending") for key in keys])
-    keep: list[int] = []
-    failed: list[dict[str, Any]] = []
-    owner: dict[str, Any] = {}
-    before: dict[str, Any] = {}
-    for i, row in enumerate(documents.select(keys).to_pylist()):
-        if row == before:
-            continue
-        before = row
-        if row["doc_id"] != owner.get("doc_id"):
-            owner = row
-            keep.append(i)
-        else:
-            failed.append(_duplicate(documents.slice(i, 1).to_pylist()[0], owner["uri"]))
-    unique = documents.take(pa.array(keep, pa.int64()))
-    return pa.concat_tables([unique, pa.Table.from_pylist(failed, DOCUMENT)])
-
-
-def _duplicate(row: dict[str, Any], first: str) -> dict[str, Any]:
-    empty: dict[str, Any] = {"text": "", "pages": [], "sections": [], "tables": []}
-    return row | empty | {
-        "doc_id": make_id("duplicate", row["doc_id"], row["uri"], row["content_hash"]),
-        "status": "failed",
-        "error": "duplicate id",
-        "detail": f"another document of {first} has the same id",
-    }  # fmt: skip
 
 
 def chunks_of(chunks: pa.Table, documents: pa.Table) -> pa.Table:

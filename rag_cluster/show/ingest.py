@@ -70,6 +70,12 @@ def summary(result: dict[str, Any]) -> None:
         f"chunked, {work['texts']:,} texts embedded",
         highlight=False,
     )
+    if near := result["near_duplicates"]:
+        out.print(
+            f"near-duplicates: {near['documents']:,} documents nearly equal {near['clusters']:,} "
+            "others ('rag-cluster inspect --duplicates' names them)",
+            highlight=False,
+        )
     for reason, count in result["skipped"].items():
         out.print(f"not read: {count:,} x {reason}", highlight=False)
     if result["truncated"]["chunks"]:

@@ -17,6 +17,7 @@ def report(content: Report) -> None:
     shows: dict[str, Callable[[Console, Report], None]] = {
         "overview": _overview,
         "failures": _failures,
+        "duplicates": _duplicates,
         "document": _document,
         "chunks": _chunks,
         "audit": _audit,
@@ -69,12 +70,26 @@ def _failures(out: Console, content: Report) -> None:
             out.print(f"    and {group['count'] - 5:,} more")
 
 
+def _duplicates(out: Console, content: Report) -> None:
+    once = ", which are not searched" if content["indexed_once"] else ""
+    out.print(
+        f"{content['documents']:,} documents{once} nearly equal {content['clusters']:,} others",
+        highlight=False,
+    )
+    for cluster in content["duplicates"]:
+        out.print(cluster["uri"], highlight=False, markup=False, soft_wrap=True)
+        for row in cluster["nearly_equal"]:
+            out.print(f"    {row['uri']}", highlight=False, markup=False, soft_wrap=True)
+
+
 def _document(out: Console, content: Report) -> None:
     row = content["document"]
     rows = table("", "")
     for name in ("uri", "doc_id", "title", "media_type", "status", "error", "detail", "parser"):
         if row[name]:
             rows.add_row(name, str(row[name]))
+    if content["duplicate_of"]:
+        rows.add_row("nearly equals", content["duplicate_of"]["uri"])
     rows.add_row("pages", str(len(row["pages"] or [])))
     rows.add_row("tables", str(len(row["tables"] or [])))
     rows.add_row("characters", f"{len(row['text'] or ''):,}")
@@ -105,7 +120,7 @@ def _chunks(out: Console, content: Report) -> None:
 
 def _audit(out: Console, content: Report) -> None:
     for problem in content["problems"]:
-        where = problem.get("chunk_id") or problem.get("file")
+        where = next(problem[kind] for kind in ("chunk_id", "doc_id", "file") if kind in problem)
         out.print(f"{where}: {problem['problem']}", highlight=False, markup=False)
     count = len(content["problems"])
     out.print(

@@ -91,6 +91,12 @@ class Collection:
         suffix = {"dense": ".faiss", "lexical": ""}.get(kind, ".parquet")
         return self.folder / kind / (shard_name(shard) + suffix)
 
+    def files_of(self, kind: str) -> list[Path]:
+        """The shards' files of a kind; some kinds not every version, or every shard, has."""
+        paths = [self.shard_path(kind, shard) for shard in range(self.shards)]
+        there = file_entries_of(self.manifest)
+        return [path for path in paths if f"{kind}/{path.name}" in there]
+
     def local_path(self, kind: str, shard: int) -> Path:
         """A shard's file (or folder) on this machine's disk: a verified copy of a remote one."""
         path = self.shard_path(kind, shard)
@@ -105,6 +111,16 @@ class Collection:
                 if name == own or name.startswith(f"{own}/")
             },
         )
+
+    def all_chunks(self, shard: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """A shard's chunks, and after them those that are left out of the index."""
+        wanted = None if columns is None else list(columns)
+        path = self.shard_path("chunks", shard)
+        tables = [read_shard(path, columns=wanted)]
+        if f"left_out/{path.name}" in file_entries_of(self.manifest):
+            out = read_shard(self.shard_path("left_out", shard), columns=wanted)
+            tables.append(out.select(tables[0].column_names))
+        return pa.concat_tables(tables)
 
     def chunks(self) -> ChunkStore:
         """All chunks, read into memory."""

@@ -1,4 +1,4 @@
-from rag_cluster.answer.words import content_words, jaccard, numbers, shingles, words
+from rag_cluster.answer.words import content_words, numbers, words
 
 
 def test_words_are_folded_and_numbers_keep_their_points():
@@ -18,14 +18,3 @@ def test_content_words_drop_stop_words_unless_nothing_is_left():
 def test_numbers_are_compared_without_thousands_commas():
     assert numbers("1,234.5 kg, 20% of 3,456,789 in 2020") == {"1234.5", "20", "3456789", "2020"}
     assert numbers("zwischen 3,5 und \uff14") == {"3,5", "4"}
-
-
-def test_jaccard_of_word_trigrams_by_hand():
-    left, right = shingles("a b c d e", 3), shingles("a b c d f", 3)
-    # abc bcd cde | abc bcd cdf: 2 shared of 4
-    assert jaccard(left, right) == 0.5
-    assert jaccard(frozenset(), frozenset()) == 0.0
-
-
-def test_shingles_count_each_cjk_character_as_a_word():
-    assert shingles("电池很大", 3) == {("电", "池", "很"), ("池", "很", "大")}

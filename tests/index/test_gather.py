@@ -16,7 +16,8 @@ from rag_cluster.embed import Embedder
 from rag_cluster.enrich import Enricher
 from rag_cluster.errors import IngestError
 from rag_cluster.hashes import Hashes, digest
-from rag_cluster.index.gather import Gathered, Job, gather_shard
+from rag_cluster.index.documents import Job
+from rag_cluster.index.gather import Gathered, gather_shard
 from rag_cluster.index.reuse import Places, find_wanted, held_hashes, locate
 from rag_cluster.parse.rows import make_row
 from rag_cluster.schema import DOCUMENT, file_key, rows_to_table
