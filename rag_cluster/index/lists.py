@@ -23,9 +23,9 @@ class Assigned(NamedTuple):
     lists: NDArray[np.int64]
     distances: NDArray[np.float32]
 
-    def part(self, start: int, stop: int) -> Assigned:
+    def of(self, queries: slice | Mask) -> Assigned:
         """That of some of the queries."""
-        return Assigned(self.lists[start:stop], self.distances[start:stop])
+        return Assigned(self.lists[queries], self.distances[queries])
 
 
 class InvertedLists:
@@ -83,10 +83,13 @@ class InvertedLists:
         )  # fmt: skip
         return np.where(rows == NO_ROW, -np.inf, self._sign * scores).astype(np.float32), rows
 
-    def refine(self, queries: Vectors, rows: Rows) -> Scores:
-        """The scores float32 [n] of the rows int64 [n], each for its own query float32 [n, dim]."""
+    def decode(self, rows: Rows, into: Vectors) -> None:
+        """Writes the refinement vectors of the rows int64 [n] to `into`, float32 [n, dim]."""
         assert self._refinement is not None
-        vectors = cast("Vectors", self._refinement.reconstruct_batch(rows))
+        self._refinement.reconstruct_batch(rows, into)
+
+    def compare(self, queries: Vectors, vectors: Vectors) -> Scores:
+        """The score float32 [n] of each query float32 [n, dim] and the vector beside it."""
         if self._sign == 1:
             return cast("Scores", np.einsum("ij,ij->i", queries, vectors))
         apart = queries - vectors

@@ -7,6 +7,7 @@ same candidates as one shard, give the same hits, and cost little more.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -91,7 +92,9 @@ class DenseShards:
         """The best k rows for each query: (float32 [n, k], int64 [n, k]), -inf and -1 beyond them.
 
         `queries` is float32 [n, dim]; `mask` is bool [rows] and may go on for rows that are not
-        searchable. All k are found whenever so many rows are allowed; ties are ordered by row.
+        searchable. All k are found whenever so many rows are allowed; ties are ordered by row. In
+        a batch of 20 and more FAISS computes the centroids' distances by matrix products, whose
+        last bits may let other candidates in than for a query alone.
         Raises CollectionError for queries of other dimensions, ModelError for NaN in them.
         """
         check_k(k)
@@ -149,32 +152,34 @@ class DenseShards:
         probes: int,
     ) -> Hits:
         assigned = self._lists[0].assign(queries, probes)
-        fetch = min(allowed, k + TIE_MARGIN)
+        more = 1
         while True:
-            hits = self._refined(queries, assigned, fetch, masks, allowed)
-            if fetch >= allowed or not _tied(hits, k):
+            wanted = min(allowed, more * (k + TIE_MARGIN))
+            if self.k_factor is None:
+                hits = self._candidates(queries, assigned, wanted, masks)
+            else:
+                count = min(allowed, max(wanted, more * k * self.k_factor))
+                hits = self._refined(queries, assigned, count, wanted, masks)
+            if wanted >= allowed or not _tied(hits, k):
                 return order_hits(*hits, k)
-            fetch = min(allowed, 4 * fetch)
+            more *= 4
 
     def _refined(
         self,
         queries: Vectors,
         assigned: Assigned,
-        fetch: int,
+        count: int,
+        wanted: int,
         masks: Sequence[Mask | None],
-        allowed: int,
     ) -> Hits:
-        """The best `fetch` of these lists, by refined scores where there are such."""
-        if self.k_factor is None:
-            return self._candidates(queries, assigned, fetch, masks, allowed)
-        count = min(allowed, fetch * self.k_factor)
+        """The `wanted` best by refined scores, of the `count` best by the codes' scores."""
         step = max(1, _DECODED // (count * queries.shape[1]))
         parts = []
         for start in range(0, len(queries), step):
             some = queries[start : start + step]
-            visited = assigned.part(start, start + step)
-            rows = self._candidates(some, visited, count, masks, allowed)[1]
-            parts.append(order_hits(self._exact(some, rows), rows, fetch))
+            visited = assigned.of(slice(start, start + step))
+            rows = self._candidates(some, visited, count, masks)[1]
+            parts.append(order_hits(self._exact(some, rows), rows, wanted))
         return np.concatenate([s for s, _ in parts]), np.concatenate([r for _, r in parts])
 
     def _candidates(
@@ -183,22 +188,29 @@ class DenseShards:
         assigned: Assigned,
         count: int,
         masks: Sequence[Mask | None],
-        allowed: int,
+        fetch: int = 0,
     ) -> Hits:
-        """The best `count` over all shards by the codes' scores, ties by row."""
-        fetch = min(allowed, count + TIE_MARGIN)
-        while True:
-            parts = [
-                lists.candidates(queries, assigned, fetch, mask)
-                for lists, mask in zip(self._lists, masks, strict=True)
-            ]
-            hits = self._merged(parts, count)
-            # A shard whose last one ties with the border may have more of these.
-            border = hits[0][:, -1]
-            full = [(s[:, -1] == border) & (r[:, -1] != NO_ROW) for s, r in parts]
-            if fetch >= allowed or not np.any(full):
-                return hits
-            fetch = min(allowed, 4 * fetch)
+        """The best `count` over all shards by the codes' scores, ties by row.
+
+        A shard is first asked for twice its fair share, `fetch`. Where all of it is among the
+        best, or its last ties with the border, the shard may have more, and is asked again.
+        """
+        largest = max(shard.size for shard in self._shards)
+        share = 2 * count // len(self._shards) if len(self._shards) > 1 else count
+        fetch = min(largest, max(fetch, share + TIE_MARGIN))
+        parts = [
+            lists.candidates(queries, assigned, fetch, mask)
+            for lists, mask in zip(self._lists, masks, strict=True)
+        ]
+        hits = self._merged(parts, count)
+        border = hits[0][:, -1]
+        cut = [(scores[:, -1] >= border) & (rows[:, -1] != NO_ROW) for scores, rows in parts]
+        again = np.logical_or.reduce(cut)
+        if fetch < largest and again.any():
+            visited = assigned.of(again)
+            found = self._candidates(queries[again], visited, count, masks, 4 * fetch)
+            hits[0][again], hits[1][again] = found
+        return hits
 
     def _merged(self, parts: Sequence[Hits], k: int) -> Hits:
         rows = []
@@ -214,12 +226,17 @@ class DenseShards:
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
         places = rows if self._place_of is None else self._place_of[rows]
         homes: NDArray[np.int64] = np.searchsorted(self._ends, places, side="right") - 1
-        homes[rows == NO_ROW] = NO_ROW
-        for shard, lists in enumerate(self._lists):
-            line, column = np.nonzero(homes == shard)
-            if len(line):
-                inside = places[line, column] - self._ends[shard]
-                scores[line, column] = lists.refine(queries[line], inside)
+        line, column = np.nonzero(rows != NO_ROW)
+        home = homes[line, column]
+        order = np.argsort(home, kind="stable")  # shard by shard
+        line, column, home = line[order], column[order], home[order]
+        inside = places[line, column] - self._ends[home]
+        vectors = np.empty((len(line), queries.shape[1]), dtype=np.float32)
+        bounds = np.searchsorted(home, range(len(self._lists) + 1))
+        for lists, (low, high) in zip(self._lists, itertools.pairwise(bounds), strict=True):
+            if low < high:
+                lists.decode(inside[low:high], vectors[low:high])
+        scores[line, column] = self._lists[0].compare(queries[line], vectors)
         return scores
 
 
