@@ -8,19 +8,21 @@ the settings that made its chunks are the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_cluster.hashes import Hashes, digest
-from rag_cluster.schema import file_key
-from rag_cluster.work import document_keys
+from rag_cluster.hashes import Hashes
+from rag_cluster.schema import part_name
+from rag_cluster.work import document_keys, file_digest
 
 # Reasons that lie in the place and not in the file: it is tried again though it did not change.
 PASSING = frozenset({"cannot be read"})
+
+
+Name = tuple[str, str | None]  # a file's uri, and its part
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def find_changes(
     old, ended = known_files(before), known_files(finished)
     names, etags = file_names(listing), listing.column("etag").to_pylist()
     read: list[int] = []
-    gone: set[str] = set()
+    gone: set[Name] = set()
     for row, (name, etag) in enumerate(zip(names, etags, strict=True)):
         known = old.get(name)
         if known is not None and known.holds(etag, parse) and not _again(known, retry_failed):
@@ -92,44 +94,44 @@ def find_changes(
     uris = set(listing.column("uri").to_pylist())
     left = [name for name in old if name not in listed]
     # A file that grew is cut into other parts than before.
-    recut = {name for name in left if _uri(name) in uris}
+    recut = {name for name in left if name[0] in uris}
     removed = set(left) - recut if sync else set()
     staying = document_keys(before) if fits else []
     new = any(names[row] not in old for row in read)
     return Changes(
         files=listing.take(pa.array(read, pa.int64())),
         moved=_contents(before, set(left) - recut) if new and fits else frozenset(),
-        gone=Hashes.of(digest(name) for name in gone | recut | removed),
-        listed=Hashes.of(digest(name) for name in names),
+        gone=Hashes.of(file_digest(*name) for name in gone | recut | removed),
+        listed=Hashes.of(file_digest(*name) for name in names),
         done=Hashes.of([*staying, *document_keys(finished)]),
         restore=not fits and len(old) > len(gone | recut | removed),
         removed_files=len(removed),
     )
 
 
-def file_names(listing: pa.Table) -> list[str]:
-    """The name of each FILE row (see `schema.file_key`)."""
+def file_names(listing: pa.Table) -> list[Name]:
+    """The name of each FILE row."""
     columns = (listing.column(name).to_pylist() for name in ("uri", "part_start", "part_end"))
-    return [file_key(*row) for row in zip(*columns, strict=True)]
+    return [(uri, part_name(start, end)) for uri, start, end in zip(*columns, strict=True)]
 
 
 def current_contents(listing: pa.Table) -> Hashes:
-    """Digests of (file, etag), for `work.are_current`."""
+    """Digests of all files and parts as they are now, for `work.are_current`."""
     etags = listing.column("etag").to_pylist()
     pairs = zip(file_names(listing), etags, strict=True)
-    return Hashes.of(digest(name, etag or "") for name, etag in pairs)
+    return Hashes.of(file_digest(*name, etag) for name, etag in pairs)
 
 
-def known_files(documents: pa.Table) -> dict[str, Known]:
+def known_files(documents: pa.Table) -> dict[Name, Known]:
     """What documents (columns `work.IDENTITY`) tell of the files that they came from."""
-    found: dict[str, Known] = {}
+    found: dict[Name, Known] = {}
     counted: set[tuple[str, str]] = set()
     names = ("doc_id", "uri", "status", "error", "source")
     rows = zip(*(documents.column(name).to_pylist() for name in names), strict=True)
     for doc_id, uri, status, error, source in rows:
         if not source or source["file"] is None:
             continue
-        name = source["file"]
+        name = (source["file"], source["part"])
         known = found.get(name) or Known(source["etag"], source["parse"], source["documents"])
         fresh = (doc_id, uri) not in counted
         counted.add((doc_id, uri))
@@ -138,25 +140,22 @@ def known_files(documents: pa.Table) -> dict[str, Known]:
     return found
 
 
-def _contents(documents: pa.Table, files: set[str]) -> frozenset[str]:
+def _contents(documents: pa.Table, files: set[Name]) -> frozenset[str]:
     """The content hashes of the documents of these files."""
-    sources = documents.column("source").to_pylist()
+    sources = [source or {} for source in documents.column("source").to_pylist()]
+    names = [(source.get("file"), source.get("part")) for source in sources]
     contents: list[str] = documents.column("content_hash").to_pylist()
-    pairs = zip(sources, contents, strict=True)
-    return frozenset(content for source, content in pairs if source and source["file"] in files)
+    return frozenset(
+        content for name, content in zip(names, contents, strict=True) if name in files
+    )
 
 
 def failed_uris(documents: pa.Table) -> list[str]:
     """The uris of the files that failed documents came from, each once, in order."""
     failed = documents.filter(pc.equal(documents.column("status"), "failed"))
     sources: list[Mapping[str, str] | None] = failed.column("source").to_pylist()
-    return sorted({_uri(source["file"]) for source in sources if source and source["file"]})
+    return sorted({source["file"] for source in sources if source and source["file"]})
 
 
 def _again(known: Known, retry_failed: bool) -> bool:  # noqa: FBT001 - private
     return bool(known.failed if retry_failed else known.failed & PASSING)
-
-
-def _uri(name: str) -> str:
-    """The uri of a file's name (see `schema.file_key`)."""
-    return re.sub(r"\[\d+:\d+\]$", "", name)

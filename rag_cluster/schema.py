@@ -52,12 +52,13 @@ SECTION = pa.struct(
 # it equals `start` where no header is known.
 TABLE = pa.struct([("start", pa.int64()), ("header_end", pa.int64()), ("end", pa.int64())])
 
-# The file (or its part) that a document came from: `file` names it (see `file_key`), `etag` is what
-# its store said of that content, `parse` the fingerprint of the parser's settings, `documents` how
-# many documents the file gave.
+# Where a document came from: the uri of the file, its `part` (see `part_name`; null: the whole),
+# what its store said of its content (`etag`), the fingerprint of the parser's settings (`parse`),
+# and how many `documents` the file or the part gave.
 SOURCE = pa.struct(
     [
         ("file", pa.string()),
+        ("part", pa.string()),
         ("etag", pa.string()),
         ("parse", pa.string()),
         ("documents", pa.int32()),
@@ -208,9 +209,9 @@ def make_id(*parts: str | int) -> str:
     return digest.hexdigest()
 
 
-def file_key(uri: str, part_start: int | None, part_end: int | None) -> str:
-    """What names a FILE row: its uri, with the part's range where it is a part of a file."""
-    return uri if part_start is None else f"{uri}[{part_start}:{part_end}]"
+def part_name(part_start: int | None, part_end: int | None) -> str | None:
+    """What names a part of a file ("0:8388608"); None for a whole file."""
+    return None if part_start is None else f"{part_start}:{part_end}"
 
 
 def document_id(uri_or_record_id: str) -> str:

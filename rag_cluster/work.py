@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rag_cluster.hashes import Hashes, as_words, digest
+from rag_cluster.hashes import Hashes, Words, as_words, digest
 from rag_cluster.schema import (
     DOCUMENT,
     chunk_schema,
@@ -112,9 +112,8 @@ class RestoreDocuments:
         """DOCUMENT rows of the row groups (schema STORED)."""
         read = [files.read_row_group(place(row["uri"]), row["group"]) for row in table.to_pylist()]
         documents = conform(pa.concat_tables(read), DOCUMENT)
-        sources = documents.column("source").to_pylist()
-        names = as_words([digest((source or {}).get("file") or "") for source in sources])
-        return to_chunk(documents.filter(pa.array(~self._gone.holds(names))), self._done)
+        gone = self._gone.holds(file_digests(documents))
+        return to_chunk(documents.filter(pa.array(~gone)), self._done)
 
 
 class KeepChunks:
@@ -166,11 +165,26 @@ def finished(work: Path, shards: int, current: Hashes) -> pa.Table:
 def are_current(documents: pa.Table, current: Hashes) -> NDArray[np.bool_]:
     """Whether each document's file is as it was when it was read.
 
-    `current` holds the digests of (file, etag) of all files as they are now.
+    `current` holds the digests of all files and parts with their etags as they are now.
     """
+    return current.holds(file_digests(documents, with_etag=True))
+
+
+def file_digests(documents: pa.Table, *, with_etag: bool = False) -> Words:
+    """A digest of the file (or part) that each document came from, as `file_digest` gives it."""
     sources = documents.column("source").to_pylist()
-    keys = [digest(source["file"], source["etag"] or "") for source in sources]
-    return current.holds(as_words(keys))
+    rows = [(one or {}) for one in sources]
+    return as_words(
+        [
+            file_digest(row.get("file"), row.get("part"), row.get("etag") if with_etag else None)
+            for row in rows
+        ]
+    )
+
+
+def file_digest(file: str | None, part: str | None, etag: str | None = None) -> bytes:
+    """What names a file or a part of one, and with an etag a state of it."""
+    return digest(file or "", part or "", etag or "")
 
 
 def _whole_documents(work: Path, shard: int) -> set[tuple[str, str, str]]:

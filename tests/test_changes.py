@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_cluster.changes import Changes, failed_uris, find_changes
-from rag_cluster.hashes import as_words, digest
+from rag_cluster.hashes import as_words
 from rag_cluster.schema import DOCUMENT, FILE, document_id, rows_to_table
-from rag_cluster.work import IDENTITY, document_keys, no_documents
+from rag_cluster.work import IDENTITY, document_keys, file_digest, no_documents
 
 PARSE = "p1"
 
@@ -21,7 +21,8 @@ def files(*rows: tuple[str, str | None]) -> pa.Table:
 
 
 def document(file: str, etag: str, **columns: Any) -> dict[str, Any]:
-    source = {"file": file, "etag": etag, "parse": PARSE, "documents": 1}
+    file, _, part = file.partition("@")
+    source = {"file": file, "part": part or None, "etag": etag, "parse": PARSE, "documents": 1}
     uri = columns.get("uri", file)
     return {
         "doc_id": document_id(uri), "uri": uri, "content_hash": f"{uri}@{etag}", "status": "ok",
@@ -40,7 +41,9 @@ def changes(listing: pa.Table, before: pa.Table, **options: Any) -> Changes:
 
 
 def gone(found: Changes, *names: str) -> list[bool]:
-    return found.gone.holds(as_words([digest(name) for name in names])).tolist()
+    pairs = [name.partition("@") for name in names]
+    digests = [file_digest(file, part or None) for file, _, part in pairs]
+    return found.gone.holds(as_words(digests)).tolist()
 
 
 def test_files_are_read_when_they_are_new_or_their_tag_is_another() -> None:
@@ -98,13 +101,13 @@ def test_what_an_interrupted_run_has_finished_is_not_read_but_replaces() -> None
 
 
 def test_a_file_that_is_cut_into_other_parts_is_replaced_as_a_whole() -> None:
-    before = documents(document("r[0:10]", "1", uri="r#1"), document("r[10:15]", "1", uri="r#2"))
+    before = documents(document("r@0:10", "1", uri="r#1"), document("r@10:15", "1", uri="r#2"))
     rows = [
         {"uri": "r", "etag": "2", "part_start": s, "part_end": e} for s, e in ((0, 10), (10, 20))
     ]
     found = changes(rows_to_table(rows, FILE), before)
     assert found.files.num_rows == 2
-    assert gone(found, "r[0:10]", "r[10:15]", "r[10:20]") == [True, True, True]
+    assert gone(found, "r@0:10", "r@10:15", "r@10:20") == [True, True, True]
 
 
 def test_contents_that_may_have_got_another_name() -> None:

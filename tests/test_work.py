@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from rag_cluster.hashes import Hashes, digest
+from rag_cluster.hashes import Hashes
 from rag_cluster.schema import DOCUMENT, conform, document_id, rows_to_table
 from rag_cluster.work import (
     CHUNKS,
@@ -18,6 +18,7 @@ from rag_cluster.work import (
     KeepDocuments,
     RestoreDocuments,
     document_keys,
+    file_digest,
     finished,
     part_files,
     part_schema,
@@ -50,7 +51,7 @@ def table(schema: pa.Schema, *rows: dict[str, Any]) -> pa.Table:
 
 
 def current(*pairs: tuple[str, str]) -> Hashes:
-    return Hashes.of(digest(*pair) for pair in pairs)
+    return Hashes.of(file_digest(file, None, etag) for file, etag in pairs)
 
 
 def test_documents_pass_unless_they_are_done_or_not_ok(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_stored_documents_that_stay_are_chunked_again(tmp_path: Path) -> None:
     stored = stored_documents([tmp_path / "d.parquet"])
     assert stored["group"].to_pylist() == [0, 1]
     restore = RestoreDocuments(
-        lambda: Hashes.of([digest("gone")]),
+        lambda: Hashes.of([file_digest("gone", None)]),
         lambda: Hashes.of(document_keys(made.slice(2, 1))),
     )
     found = [restore(stored.slice(i, 1))["uri"].to_pylist() for i in range(2)]

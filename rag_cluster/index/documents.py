@@ -13,11 +13,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rag_cluster.config import Config
-from rag_cluster.hashes import Hashes, Words, as_words, digest
+from rag_cluster.hashes import Hashes, as_words, digest
 from rag_cluster.index.reuse import Places
 from rag_cluster.schema import DOCUMENT, conform, make_id, shard_of
 from rag_cluster.storage.files import read_shard, shard_name
-from rag_cluster.work import CHUNKS, DOCUMENTS, are_current, document_keys, part_files
+from rag_cluster.work import (
+    CHUNKS,
+    DOCUMENTS,
+    are_current,
+    document_keys,
+    file_digests,
+    part_files,
+)
 
 
 def no_duplicates() -> pa.Table:
@@ -96,7 +103,7 @@ def with_those_that_stay(new: pa.Table, before: pa.Table, job: Job) -> pa.Table:
 
 def staying(new: pa.Table, before: pa.Table, job: Job) -> NDArray[np.bool_]:
     """Whether each document of the published version stays beside the new ones."""
-    stays = ~job.gone.holds(files_of(before))
+    stays = ~job.gone.holds(file_digests(before))
     stays &= ~job.dropped.holds(as_words([digest(doc) for doc in before["doc_id"].to_pylist()]))
     taken: NDArray[np.bool_] = pc.is_in(
         before["doc_id"], value_set=new["doc_id"].combine_chunks()
@@ -159,9 +166,3 @@ def count_changes(before: pa.Table, now: pa.Table) -> Counter[str]:
         unchanged=unchanged,
         removed=len(old) - len(both),
     )
-
-
-def files_of(documents: pa.Table) -> Words:
-    """The digest of the file that each document came from; uint64 [n, 2]."""
-    sources = documents.column("source").to_pylist()
-    return as_words([digest((source or {}).get("file") or "") for source in sources])

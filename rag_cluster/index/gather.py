@@ -17,7 +17,6 @@ from rag_cluster.index import lexical
 from rag_cluster.index.documents import (
     Job,
     count_changes,
-    files_of,
     marked,
     new_documents,
     old_rows,
@@ -26,7 +25,7 @@ from rag_cluster.index.documents import (
 )
 from rag_cluster.schema import chunk_schema, conform, indexed_text
 from rag_cluster.storage.files import read_shard, shard_name, write_table
-from rag_cluster.work import CHUNKS, DOCUMENTS, document_keys, part_schema
+from rag_cluster.work import CHUNKS, DOCUMENTS, document_keys, file_digests, part_schema
 
 LEFT_OUT = "left_out"
 VECTOR_COLUMNS = ["chunk_id", "vector", "truncated", "text_hash"]
@@ -73,7 +72,7 @@ def gather_shard(shard: int, job: Job) -> Gathered:
         documents=Counter(documents.column("status").to_pylist()),
         failures=Counter(failed.column("error").to_pylist()),
         this_run=Counter(
-            documents.filter(pa.array(job.listed.holds(files_of(documents))))["status"].to_pylist()
+            documents.filter(pa.array(job.listed.holds(file_digests(documents))))["status"].to_pylist()
         ),
         changes=count_changes(before, documents),
         chunks=chunks.num_rows,

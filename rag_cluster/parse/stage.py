@@ -13,7 +13,7 @@ from rag_cluster.parse.formats import PARSER_VERSION
 from rag_cluster.parse.isolate import CRASHED, OUT_OF_MEMORY, Isolated
 from rag_cluster.parse.parsed import ParseError
 from rag_cluster.parse.rows import failed_row
-from rag_cluster.schema import DOCUMENT, FILE, file_key, rows_to_table
+from rag_cluster.schema import DOCUMENT, FILE, part_name, rows_to_table
 from rag_cluster.storage.places import is_remote_url, reason, refusals
 
 
@@ -44,7 +44,8 @@ class Parser:
         for file in table.select(["uri", "etag", "part_start", "part_end"]).to_pylist():
             found = self._rows(file["uri"], file["part_start"], file["part_end"])
             source = {
-                "file": file_key(file["uri"], file["part_start"], file["part_end"]),
+                "file": file["uri"],
+                "part": part_name(file["part_start"], file["part_end"]),
                 "etag": file["etag"],
                 "parse": self._fingerprint,
                 "documents": len(found),

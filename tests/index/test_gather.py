@@ -2,69 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from gathering import documents, gather, rows, run
 
-from rag_cluster import config
-from rag_cluster.chunk.stage import Chunker
-from rag_cluster.embed import Embedder
-from rag_cluster.enrich import Enricher
 from rag_cluster.errors import IngestError
-from rag_cluster.hashes import Hashes, digest
-from rag_cluster.index.documents import Job
-from rag_cluster.index.gather import Gathered, gather_shard
-from rag_cluster.index.reuse import Places, find_wanted, held_hashes, locate
-from rag_cluster.parse.rows import make_row
-from rag_cluster.schema import DOCUMENT, file_key, rows_to_table
-from rag_cluster.storage import read_table, shard_name
-from rag_cluster.work import CHUNKS, KeepChunks, KeepDocuments, part_files
+from rag_cluster.hashes import Hashes
+from rag_cluster.index.gather import Gathered
+from rag_cluster.index.reuse import find_wanted, held_hashes, locate
+from rag_cluster.storage import read_table
+from rag_cluster.work import CHUNKS, file_digest, part_files
 
-SETTINGS = config.load(None, ["embed.model=fake:32", "chunk.size=12", "enrich.kind=none"])
 TEXTS = {name: f"The {name} is {colour}." for name, colour in
          (("rose", "red"), ("sky", "blue"), ("leaf", "green"), ("sun", "yellow"))}  # fmt: skip
-
-
-def documents(texts: dict[str, str], **columns: Any) -> pa.Table:
-    rows = []
-    for uri, text in texts.items():
-        source = {"file": file_key(uri, None, None), "etag": text, "parse": "p", "documents": 1}
-        section = {"title": "", "level": 0, "parent": -1, "path": "", "role": "body", "start": 0,
-                   "body": 0, "end": len(text)}  # fmt: skip
-        made = make_row(uri, text.encode(), status="ok", text=text, sections=[section])
-        rows.append({**made, "source": source, **columns})
-    return rows_to_table(rows, DOCUMENT)
-
-
-def run(work: Path, table: pa.Table, shards: int = 1, **embedder: Any) -> None:
-    """What the plan does with parsed documents."""
-    passed = KeepDocuments(work, shards, lambda: Hashes.of([]))(table)
-    chunks = Enricher(SETTINGS)(Chunker(SETTINGS)(passed))
-    KeepChunks(work, shards)(Embedder(SETTINGS, **embedder)(chunks))
-
-
-def gather(folder: Path, table: pa.Table, shards: int = 1, **job: Any) -> list[Gathered]:
-    files = [source["file"] for source in table["source"].to_pylist()]
-    etags = [source["etag"] for source in table["source"].to_pylist()]
-    made = Job(
-        work=folder / "work", folder=folder / "version", old=None, old_shards=0,
-        gone=Hashes.of([]), listed=Hashes.of(digest(file) for file in files),
-        current=Hashes.of(digest(*pair) for pair in zip(files, etags, strict=True)),
-        fits=True, config=SETTINGS.model_copy(update={"index": config.Index(shards=shards)}),
-        dim=32, places=Places.none(),
-    )  # fmt: skip
-    return [gather_shard(shard, replace(made, **job)) for shard in range(shards)]
-
-
-def rows(folder: Path, kind: str, shards: int = 1) -> list[dict[str, Any]]:
-    tables = [read_table(folder / "version" / kind / f"{shard_name(i)}.parquet")
-              for i in range(shards)]  # fmt: skip
-    found = pa.concat_tables(tables).to_pylist()
-    return sorted(found, key=lambda row: row.get("chunk_id") or row["doc_id"])
 
 
 def changes(gathered: list[Gathered]) -> dict[str, int]:
@@ -94,7 +47,7 @@ def test_changed_documents_are_replaced_and_gone_ones_are_not_there(tmp_path: Pa
     gather(tmp_path / "1", before)
     now = documents({"rose": "The rose is white."})
     run(tmp_path / "2" / "work", now)
-    gone = Hashes.of(digest(name) for name in ("rose", "sky"))
+    gone = Hashes.of(file_digest(name, None) for name in ("rose", "sky"))
     old = {"old": tmp_path / "1" / "version", "old_shards": 1}
     found = gather(tmp_path / "2", now, gone=gone, **old)
     assert changes(found) == {"added": 0, "changed": 1, "unchanged": 2, "removed": 1}
