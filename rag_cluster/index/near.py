@@ -90,9 +90,8 @@ def find_duplicates(found: Sequence[Signed], folder: Path, config: Duplicates) -
     Columns doc_id and duplicate_of. Of like documents the first by (uri, doc_id) is no duplicate.
     """
     documents = pa.concat_tables(part.documents for part in found)
-    order = pc.sort_indices(
-        documents, sort_keys=[("uri", "ascending"), ("doc_id", "ascending")]
-    ).to_numpy()
+    keys = [("uri", "ascending"), ("doc_id", "ascending")]
+    order = pc.sort_indices(documents, sort_keys=keys).to_numpy().astype(np.int64)
     ends = np.cumsum([0, *(part.documents.num_rows for part in found)])
 
     def read(rows: leaders.Rows) -> minhash.Signatures:

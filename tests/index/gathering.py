@@ -43,13 +43,12 @@ def run(work: Path, table: pa.Table, shards: int = 1, **embedder: Any) -> None:
 
 
 def job_of(folder: Path, table: pa.Table, shards: int = 1, **job: Any) -> Job:
-    files = [source["file"] for source in table["source"].to_pylist()]
-    etags = [source["etag"] for source in table["source"].to_pylist()]
+    found = [(source["file"], source["etag"]) for source in table["source"].to_pylist()]
     settings = job.pop("settings", SETTINGS)
     made = Job(
         work=folder / "work", folder=folder / "version", old=None, old_shards=0,
-        gone=Hashes.of([]), listed=Hashes.of(file_digest(file, None) for file in files),
-        current=Hashes.of(file_digest(file, None, etag) for file, etag in zip(files, etags, strict=True)),
+        gone=Hashes.of([]), listed=Hashes.of(file_digest(file, None) for file, _ in found),
+        current=Hashes.of(file_digest(file, None, etag) for file, etag in found),
         fits=True, config=settings.model_copy(update={"index": config.Index(shards=shards)}),
         dim=32, places=Places.none(),
     )  # fmt: skip
