@@ -280,6 +280,11 @@ class Metadata(Section):
     fields: dict[str, FieldType] = key(
         {}, "declared fields, as typed columns that filters can name, such as {year: int}"
     )
+    mismatch: Literal["drop", "fail"] = key(
+        "drop",
+        "a value that is not of its field's type: drop = the field stays empty, and 'inspect' "
+        "counts it; fail = the document is failed",
+    )
 
     @model_validator(mode="after")
     def _names_are_free(self) -> Metadata:

@@ -39,7 +39,7 @@ def overview(collection: Collection) -> dict[str, Any]:
 
 def _unfit(collection: Collection) -> dict[str, int]:
     """For each declared field, how many documents have a value that is not of its type."""
-    from rag_cluster.chunk.fields import count_unfit
+    from rag_cluster.fields import count_unfit
 
     return count_unfit(collection.documents(["metadata", "status"]), collection.fields)
 

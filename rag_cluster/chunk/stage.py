@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from rag_cluster.chunk.document import Document, Piece, prepare
-from rag_cluster.chunk.fields import read_fields
 from rag_cluster.chunk.fixed import fixed
 from rag_cluster.chunk.recursive import recursive
 from rag_cluster.chunk.section import section
 from rag_cluster.chunk.sentence import sentence
 from rag_cluster.config import Chunk, Config, fingerprint
+from rag_cluster.fields import read_fields
 from rag_cluster.models.tokenizer import Tokenizer, load_tokenizer
 from rag_cluster.schema import DOCUMENT, chunk_id, chunk_schema, rows_to_table
 

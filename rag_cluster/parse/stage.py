@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from rag_cluster.config import Config, Parse, fingerprint
+from rag_cluster.fields import find_unfit
 from rag_cluster.parse.formats import PARSER_VERSION
 from rag_cluster.parse.isolate import CRASHED, OUT_OF_MEMORY, Isolated
 from rag_cluster.parse.parsed import ParseError
-from rag_cluster.parse.rows import failed_row
+from rag_cluster.parse.rows import Row, failed_row
 from rag_cluster.schema import DOCUMENT, FILE, part_name, rows_to_table
 from rag_cluster.storage.places import is_remote_url, reason, refusals
 
@@ -21,6 +22,8 @@ def parser_fingerprint(config: Config) -> str:
     """What names the settings that documents were made with; limits do not change a document."""
     limits = {"timeout_s", "memory_mb", "record_part_mb", "retries"}
     kept = config.parse.model_dump(mode="json", exclude=limits)
+    if config.metadata.mismatch == "fail":
+        kept["fields"] = sorted(config.metadata.fields.items())
     return fingerprint(str(PARSER_VERSION), *(f"{name}={value}" for name, value in kept.items()))
 
 
@@ -35,6 +38,7 @@ class Parser:
 
     def __init__(self, config: Config) -> None:
         self._config = config.parse
+        self._metadata = config.metadata
         self._fingerprint = parser_fingerprint(config)
         self._child = Isolated(config.parse.timeout_s, config.parse.memory_mb)
 
@@ -50,12 +54,26 @@ class Parser:
                 "parse": self._fingerprint,
                 "documents": len(found),
             }
-            rows.extend(row | {"source": source} for row in found)
+            rows.extend(self._checked(row) | {"source": source} for row in found)
         return rows_to_table(rows, DOCUMENT)
 
     def close(self) -> None:
         """End the child process; the next call starts another."""
         self._child.close()
+
+    def _checked(self, row: Row) -> Row:
+        """The row, or a failed one where its metadata must fit the declared fields and does not."""
+        if self._metadata.mismatch == "drop":
+            return row
+        unfit = find_unfit(row["metadata"], self._metadata.fields)
+        if not unfit or row["status"] == "failed":
+            return row
+        kinds = self._metadata.fields
+        detail = "; ".join(
+            f"{name}: {value!r} is no {kinds[name]}" for name, value in unfit.items()
+        )
+        kept = {name: row[name] for name in ("doc_id", "media_type", "content_hash")}
+        return failed_row(row["uri"], "metadata of another type", detail) | kept
 
     def _rows(self, uri: str, start: int | None, end: int | None) -> list[dict[str, Any]]:
         tries = 0

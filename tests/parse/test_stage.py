@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 from rag_cluster.config import Config, build
 from rag_cluster.parse.sources import list_files
 from rag_cluster.parse.stage import Parser
-from rag_cluster.schema import DOCUMENT
+from rag_cluster.schema import DOCUMENT, document_id
 
 
 @pytest.fixture
@@ -72,3 +73,41 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, parser: Parser) -> None:
 def test_an_unused_parser_can_be_sent_to_a_worker() -> None:
     parser = pickle.loads(pickle.dumps(Parser(Config())))
     assert isinstance(parser, Parser)
+
+
+def test_metadata_of_another_type_fails_the_document_where_that_is_asked(tmp_path: Path) -> None:
+    rows = [{"_id": "a", "text": "x", "year": 2020}, {"_id": "b", "text": "y", "year": "unknown"}]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tree = {"metadata": {"fields": {"year": "int"}, "mismatch": "fail"}}
+    parser = Parser(build(tree))
+    table = parser(list_files([str(tmp_path)], build(tree)))
+    parser.close()
+    assert table["status"].to_pylist() == ["ok", "failed"]
+    assert table["error"].to_pylist()[1] == "metadata of another type"
+    assert table["detail"].to_pylist()[1] == "year: 'unknown' is no int"
+    assert table["doc_id"].to_pylist()[1] == document_id("b")
+    dropped = Parser(build({"metadata": {"fields": {"year": "int"}}}))
+    assert dropped(list_files([str(tmp_path)], Config()))["status"].to_pylist() == ["ok", "ok"]
+    dropped.close()
+
+
+def test_a_file_that_crashes_its_parser_is_tried_again(tmp_path: Path) -> None:
+    config = build({"parse": {"memory_mb": 256, "retries": 2}})
+    (tmp_path / "big.txt").write_bytes(b"word " * 80_000_000)
+    parser = Parser(config)
+    table = parser(list_files([str(tmp_path)], config))
+    parser.close()
+    assert table["error"].to_pylist() == ["out of memory"]
+    assert table["detail"].to_pylist()[0].endswith("tried 3 times")
+
+
+def test_names_that_are_hard_to_write(tmp_path: Path) -> None:
+    names = ["with space.md", "100%25.md", "#1.md", "r[0:10].md", "日本語.md", "a.md", "A.md"]
+    for name in names:
+        (tmp_path / name).write_text(f"# {name}")
+    parser = Parser(Config())
+    table = parser(list_files([str(tmp_path)], Config()))
+    parser.close()
+    assert set(table["status"].to_pylist()) == {"ok"}
+    assert sorted(Path(uri).name for uri in table["uri"].to_pylist()) == sorted(names)
+    assert len(set(table["doc_id"].to_pylist())) == len(names)

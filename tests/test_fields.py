@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_cluster.chunk.fields import count_unfit, read_fields
+from rag_cluster.fields import count_unfit, read_fields
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,21 @@ def read_fields(metadata: str | None, fields: Mapping[str, str]) -> dict[str, Va
     return {name: _cast(known.get(name), kind) for name, kind in fields.items()}
 
 
+def find_unfit(metadata: str | None, fields: Mapping[str, str]) -> dict[str, Any]:
+    """The values of declared fields that are there but not of the field's type, by field."""
+    known = _parse(metadata)
+    return {
+        name: known[name]
+        for name, kind in fields.items()
+        if known.get(name) is not None and _cast(known[name], kind) is None
+    }
+
+
 def count_unfit(documents: pa.Table, fields: Mapping[str, str]) -> dict[str, int]:
     """For each declared field, in how many documents its value is there but not of its type."""
     unfit: Counter[str] = Counter()
     for metadata in documents.column("metadata").to_pylist() if fields else []:
-        known = _parse(metadata)
-        for name, kind in fields.items():
-            if known.get(name) is not None and _cast(known[name], kind) is None:
-                unfit[name] += 1
+        unfit.update(find_unfit(metadata, fields).keys())
     return dict(unfit)
 
 
