@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date, datetime
 from typing import Any
 
@@ -39,11 +40,28 @@ def failed_row(uri: str, reason: str, detail: str | None, data: bytes = b"") -> 
 
 
 def dump_metadata(fields: dict[str, Any]) -> str:
-    """The metadata as a JSON object: empty values left out, dates in ISO 8601, keys in order."""
+    """The metadata as a JSON object: empty values left out, dates in ISO 8601, keys in order.
+
+    A number that JSON does not have (NaN, infinity) is null.
+    """
     kept = {
-        scrub(str(name)): value for name, value in fields.items() if value not in (None, "", [], {})
+        scrub(str(name)): _finite(value)
+        for name, value in fields.items()
+        if value not in (None, "", [], {})
     }
     return scrub(json.dumps(kept, ensure_ascii=False, sort_keys=True, default=_plain))
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {name: _finite(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_finite(inner) for inner in value]
+        case _:
+            return value
 
 
 def _plain(value: Any) -> Any:

@@ -59,8 +59,9 @@ def _source(passage: Passage) -> str:
     if passage.pages is not None:
         first, last = passage.pages
         pages = f", page {first}" if first == last else f", pages {first}-{last}"
-    section = f" > {passage.section}" if passage.section else ""
-    return f"{passage.title}{section} ({passage.uri}{pages})  {passage.score:.3f}"
+    named = " > ".join(part for part in (passage.title, passage.section) if part)
+    place = f"{named} ({passage.uri}{pages})" if named else f"{passage.uri}{pages}"
+    return f"{place}  {passage.score:.3f}"
 
 
 def _shortened(text: str, length: int = 240) -> str:

@@ -54,7 +54,8 @@ def test_texts_that_have_a_vector_are_marked_and_found_again(tmp_path: Path) -> 
 
 
 def test_a_text_that_another_worker_took_on_is_left_to_it() -> None:
-    table = Embedder(SETTINGS, claim=lambda words, _: np.arange(len(words)) > 0)(chunks("a", "b", "a"))
+    embedder = Embedder(SETTINGS, claim=lambda words, _: np.arange(len(words)) > 0)
+    table = embedder(chunks("a", "b", "a"))
     assert table["reused"].to_pylist() == [True, False, True]
     assert [v.is_valid for v in table["vector"]] == [False, True, False]
 

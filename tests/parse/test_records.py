@@ -116,3 +116,12 @@ def test_a_damaged_parquet_is_a_failed_row() -> None:
     pq.write_table(pa.table({"text": ["a"]}), buffer)
     (row,) = parse_file(buffer.getvalue()[:-20], "/c.parquet", CONFIG)
     assert (row["status"], row["error"]) == ("failed", "damaged")
+
+
+def test_numbers_that_json_does_not_have_are_null() -> None:
+    line = b'{"_id": "a", "text": "x", "high": NaN, "low": {"a": [Infinity, 1.5]}}\n'
+    [row] = parse_jsonl(line, "r.jsonl", Parse())
+    assert json.loads(row["metadata"], parse_constant=str) == {
+        "high": None,
+        "low": {"a": [None, 1.5]},
+    }
