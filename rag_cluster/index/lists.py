@@ -6,6 +6,7 @@ same centroids, so here that is done once, and the lists are then visited shard 
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
@@ -38,6 +39,8 @@ class InvertedLists:
         self._quantizer = faiss.downcast_index(ivf.quantizer)
         self.refined = isinstance(index, faiss.IndexRefine)
         self._refinement = faiss.downcast_index(index.refine_index) if self.refined else None
+        # Made once for each number of probes: that takes as long as visiting some lists.
+        self._unfiltered = functools.cache(lambda probes: faiss.SearchParametersIVF(nprobe=probes))
         self._sign = 1 if index.metric_type == faiss.METRIC_INNER_PRODUCT else -1
 
     @classmethod
@@ -68,11 +71,11 @@ class InvertedLists:
         """
         pointer = self._faiss.swig_ptr
         probes = assigned.lists.shape[1]
-        chosen = {}
+        parameters = self._unfiltered(probes)
         if mask is not None:
             bits = np.packbits(mask, bitorder="little")
-            chosen["sel"] = self._faiss.IDSelectorBitmap(bits)
-        parameters = self._faiss.SearchParametersIVF(nprobe=probes, **chosen)
+            selector = self._faiss.IDSelectorBitmap(bits)
+            parameters = self._faiss.SearchParametersIVF(nprobe=probes, sel=selector)
         scores = np.empty((len(queries), count), dtype=np.float32)
         rows = np.empty((len(queries), count), dtype=np.int64)
         # The method as C++ has it: the one for NumPy takes no parameters, thus no filter.
@@ -81,7 +84,10 @@ class InvertedLists:
             pointer(assigned.distances), pointer(scores), pointer(rows),
             False, parameters,  # noqa: FBT003 (store_pairs; C++ takes no names)
         )  # fmt: skip
-        return np.where(rows == NO_ROW, -np.inf, self._sign * scores).astype(np.float32), rows
+        if self._sign < 0:
+            np.negative(scores, out=scores)
+        scores[rows == NO_ROW] = -np.inf
+        return scores, rows
 
     def decode(self, rows: Rows, into: Vectors) -> None:
         """Writes the refinement vectors of the rows int64 [n] to `into`, float32 [n, dim]."""

@@ -195,7 +195,7 @@ class DenseShards:
         A shard is first asked for twice its fair share, `fetch`. Where all of it is among the
         best, or its last ties with the border, the shard may have more, and is asked again.
         """
-        largest = max(shard.size for shard in self._shards)
+        largest = int(np.diff(self._ends).max())
         share = 2 * count // len(self._shards) if len(self._shards) > 1 else count
         fetch = min(largest, max(fetch, share + TIE_MARGIN))
         parts = [
@@ -215,9 +215,9 @@ class DenseShards:
     def _merged(self, parts: Sequence[Hits], k: int) -> Hits:
         rows = []
         for (_, part), start in zip(parts, self._ends, strict=False):
-            place = np.where(part == NO_ROW, 0, part + start)
-            row = place if self._row_of is None else self._row_of[place]
-            rows.append(np.where(part == NO_ROW, NO_ROW, row))
+            row = part + start if self._row_of is None else self._row_of[part + start * (part >= 0)]
+            row[part == NO_ROW] = NO_ROW
+            rows.append(row)
         scores = [part for part, _ in parts]
         return order_hits(np.concatenate(scores, axis=1), np.concatenate(rows, axis=1), k)
 

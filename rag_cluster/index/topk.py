@@ -27,12 +27,15 @@ def order_hits(scores: Scores, rows: Rows, k: int) -> Hits:
     `scores` and `rows` are [queries, n], row -1 where there is no hit; the result is [queries, k].
     """
     ordered_scores, ordered_rows = no_hits(len(scores), k)
-    scores = np.where(rows == NO_ROW, -np.inf, scores)
+    none = rows == NO_ROW
+    if none.any():
+        scores = np.where(none, -np.inf, scores)
     # lexsort takes its last key first: hits before what is no hit, then score, then row.
-    order = np.lexsort((rows, -scores, rows == NO_ROW), axis=1)[:, :k]
+    order = np.lexsort((rows, -scores, none), axis=1)[:, :k]
+    lines = np.arange(len(order))[:, np.newaxis]
     width = order.shape[1]
-    ordered_scores[:, :width] = np.take_along_axis(scores, order, axis=1)
-    ordered_rows[:, :width] = np.take_along_axis(rows, order, axis=1)
+    ordered_scores[:, :width] = scores[lines, order]
+    ordered_rows[:, :width] = rows[lines, order]
     return ordered_scores, ordered_rows
 
 
