@@ -72,7 +72,9 @@ def gather_shard(shard: int, job: Job) -> Gathered:
         documents=Counter(documents.column("status").to_pylist()),
         failures=Counter(failed.column("error").to_pylist()),
         this_run=Counter(
-            documents.filter(pa.array(job.listed.holds(file_digests(documents))))["status"].to_pylist()
+            documents.filter(pa.array(job.listed.holds(file_digests(documents))))[
+                "status"
+            ].to_pylist()
         ),
         changes=count_changes(before, documents),
         chunks=chunks.num_rows,
@@ -98,6 +100,9 @@ def _without_left_out(chunks: pa.Table, shard: int, job: Job) -> pa.Table:
     left = pc.is_in(chunks["doc_id"], value_set=job.duplicates["doc_id"].combine_chunks())
     out = chunks.filter(left)
     if out.num_rows:
+        # What is not searchable has no vector, as in a version's own files.
+        truncated = pc.if_else(out["searchable"], out["truncated"], pa.scalar(None, pa.int32()))
+        out = out.set_column(out.schema.get_field_index("truncated"), "truncated", truncated)
         _write(out.drop_columns(["reused"]), job.folder / LEFT_OUT, shard, row_group_size=20_000)
     return chunks.filter(pc.invert(left)).combine_chunks()
 

@@ -36,11 +36,13 @@ def _ingest(out: Console, content: Report) -> None:
 def _overview(out: Console, content: Report) -> None:
     rows = table("", "")
     documents = content["documents"]
+    near = content["near_duplicates"]
     encoder = content["encoder"]
     for name, value in (
         ("collection", content["collection"]),
         ("version", f"{content['version']}, made {content['created']}"),
         ("documents", ", ".join(f"{count:,} {status}" for status, count in documents.items())),
+        ("near-duplicates", f"{near['documents']:,}" if near else "not looked for"),
         ("chunks", f"{content['chunks']:,}, of them {content['searchable']:,} searchable"),
         ("encoder", f"{encoder['model']}, {encoder['dim']} dimensions"),
         ("dense index", content["dense"]["factory"]),

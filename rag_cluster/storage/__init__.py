@@ -6,6 +6,7 @@
       versions/<version>/
         manifest.json             what made it, and what is in it
         documents/ chunks/ vectors/ dense/ lexical/     one shard-NNNNN file (or folder) each
+        duplicates/ left_out/       signatures, and what near-duplicates would add to the index
       work/<run>/                 what a running ingest has finished
 
 A version is immutable. Readers see the old version or the new one, never half of one: everything
