@@ -182,8 +182,10 @@ def ingest(
                     summary = _nothing_to_do(run)
                 else:
                     summary = _make(run, writer, sources, start, on_progress)
+                published = not run.unchanged
     return {
         **summary,
+        "published": published,
         "skipped": skipped(listing),
         "seconds": round(time.monotonic() - start, 3),
     }
@@ -285,7 +287,7 @@ def _make(
 
 def _summary(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     names = ("version", "documents", "chunks", "truncated", "near_duplicates", "this_run",
-             "changes", "work")  # fmt: skip
+             "changes", "work", "dense")  # fmt: skip
     return {"collection": str(path), **{name: manifest[name] for name in names}}
 
 

@@ -84,8 +84,11 @@ def summary(result: dict[str, Any]) -> None:
             f"{result['truncated']['tokens']:,} tokens at their ends are not in their vectors",
             highlight=False,
         )
+    if warning := result["dense"].get("recall", {}).get("warning"):
+        out.print(f"dense index: {warning}", highlight=False, soft_wrap=True)
+    what = "published" if result["published"] else "nothing changed, so this stays:"
     out.print(
-        f"published {result['version']} of {result['collection']} in {result['seconds']:.1f} s",
+        f"{what} {result['version']} of {result['collection']} in {result['seconds']:.1f} s",
         highlight=False,
         soft_wrap=True,
     )
