@@ -122,7 +122,7 @@ def readable(report: dict[str, Any]) -> list[str]:
         f"takes {size['collection'] / 2**20:,.1f} MiB. {share:.1%} of the texts to embed were "
         "there already or stood more than once."
     )
-    if near := report["near_duplicates"]:
+    if (near := report["near_duplicates"]) and near["documents"]:
         done += (
             f" {near['documents']:,} documents are near-duplicates of {near['clusters']:,} others."
         )

@@ -70,7 +70,7 @@ def summary(result: dict[str, Any]) -> None:
         f"chunked, {work['texts']:,} texts embedded",
         highlight=False,
     )
-    if near := result["near_duplicates"]:
+    if (near := result["near_duplicates"]) and near["documents"]:
         out.print(
             f"near-duplicates: {near['documents']:,} documents nearly equal {near['clusters']:,} "
             "others ('rag-cluster inspect --duplicates' names them)",
