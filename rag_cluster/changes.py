@@ -96,15 +96,16 @@ def find_changes(
     # A file that grew is cut into other parts than before.
     recut = {name for name in left if name[0] in uris}
     removed = set(left) - recut if sync else set()
+    going = gone | recut | removed
     staying = document_keys(before) if fits else []
     new = any(names[row] not in old for row in read)
     return Changes(
         files=listing.take(pa.array(read, pa.int64())),
         moved=_contents(before, set(left) - recut) if new and fits else frozenset(),
-        gone=Hashes.of(file_digest(*name) for name in gone | recut | removed),
+        gone=Hashes.of(file_digest(*name) for name in going),
         listed=Hashes.of(file_digest(*name) for name in names),
         done=Hashes.of([*staying, *document_keys(finished)]),
-        restore=not fits and len(old) > len(gone | recut | removed),
+        restore=not fits and any(name not in going for name in old),
         removed_files=len(removed),
     )
 

@@ -123,8 +123,9 @@ class _Counter:
 class Progress:
     """A handle to the counter; it travels to workers with the step."""
 
-    def __init__(self, counter: Any) -> None:
+    def __init__(self, counter: Any, known: Snapshot) -> None:
         self._counter = counter
+        self._known = known
 
     @classmethod
     def start(cls, files: pa.Table) -> Progress:
@@ -135,7 +136,8 @@ class Progress:
             ray.remote(num_cpus=0)(_Counter)
             # On the driver's node: no other node's end takes the counts with it.
             .options(scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=True))
-            .remote(files.num_rows, size)
+            .remote(files.num_rows, size),
+            Snapshot(files.num_rows, size, 0.0),
         )
 
     def add(
@@ -163,9 +165,12 @@ class Progress:
         return first
 
     def snapshot(self) -> Snapshot:
-        """What was counted up to now."""
-        snapshot: Snapshot = ray.get(self._counter.snapshot.remote())
-        return snapshot
+        """What was counted up to now; what was known last where the counter was lost."""
+        try:
+            self._known = ray.get(self._counter.snapshot.remote())
+        except ray.exceptions.RayActorError:
+            return self._known
+        return self._known
 
 
 class Watcher:

@@ -66,6 +66,8 @@ def test_another_parser_reads_all_again_and_other_chunks_restore_what_stays() ->
     assert changes(files(("a", "1")), before, parse="p2").files.num_rows == 1
     found = changes(files(("a", "1")), before, fits=False)
     assert (found.files.num_rows, found.restore, len(found.done)) == (0, True, 0)
+    assert changes(files(("new", "1")), documents(document("elsewhere", "1")), fits=False).restore
+    assert not changes(files(("new", "1")), no_documents(), fits=False).restore
 
 
 def test_a_file_without_a_tag_is_read_each_time() -> None:

@@ -74,7 +74,8 @@ def old_rows(job: Job, kind: str, shard: int, columns: list[str] | None = None) 
 
     An empty table where there is no such version, or it has no such files.
     """
-    none = DOCUMENT.empty_table() if kind == DOCUMENTS else pa.table({})
+    none = DOCUMENT.empty_table().select(columns or DOCUMENT.names)
+    none = none if kind == DOCUMENTS else pa.table({})
     if job.old is None:
         return none
     same = job.old_shards == job.config.index.shards

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rag_cluster.hashes import Hashes, Words, as_words
 from rag_cluster.models.ports import Vectors
 from rag_cluster.schema import conform
-from rag_cluster.storage.files import read_shard
+from rag_cluster.storage.files import column_names, read_shard
 from rag_cluster.work import PLACE, place_hashes
 
 
@@ -162,5 +162,5 @@ def _held(paths: Sequence[Path]) -> tuple[Words, NDArray[np.int32], NDArray[np.i
 
 
 def _hash_columns(path: Path) -> list[str]:
-    # Parts of chunks lie in work/, and know rows without a vector; files of vectors have none.
-    return ["text_hash", "reused"] if "chunks" in path.parts else ["text_hash"]
+    # Parts of chunks know rows without a vector; files of vectors have none.
+    return [name for name in ("text_hash", "reused") if name in column_names(path)]

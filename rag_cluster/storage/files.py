@@ -45,6 +45,13 @@ def row_groups(path: Path) -> int:
     return count
 
 
+def column_names(path: Path) -> list[str]:
+    """The names of the columns of a Parquet file."""
+    with path.open("rb") as file:
+        names: list[str] = pq.ParquetFile(file).schema_arrow.names
+    return names
+
+
 def read_row_group(path: Path, group: int) -> pa.Table:
     """One row group of a Parquet file."""
     with path.open("rb") as file:
