@@ -1,0 +1,59 @@
+"""One typed configuration: frozen, without unknown keys, every key with its comment.
+
+`load()` reads YAML and `key.path=value` settings; `fingerprint()` names what a section made;
+`render()` prints the effective tree with the comments.
+"""
+
+from rag_cluster.config.loading import build, fingerprint, load
+from rag_cluster.config.rendering import render
+from rag_cluster.config.sections import (
+    PACKAGED_ENCODER,
+    Answer,
+    Chunk,
+    Config,
+    Dense,
+    Duplicates,
+    Elastic,
+    Embed,
+    Enrich,
+    Generate,
+    Index,
+    Lexical,
+    Metadata,
+    Parse,
+    Rerank,
+    RerankerKind,
+    RerankStage,
+    Resources,
+    Retrieve,
+    Section,
+    Weights,
+)
+
+__all__ = [
+    "PACKAGED_ENCODER",
+    "Answer",
+    "Chunk",
+    "Config",
+    "Dense",
+    "Duplicates",
+    "Elastic",
+    "Embed",
+    "Enrich",
+    "Generate",
+    "Index",
+    "Lexical",
+    "Metadata",
+    "Parse",
+    "Rerank",
+    "RerankStage",
+    "RerankerKind",
+    "Resources",
+    "Retrieve",
+    "Section",
+    "Weights",
+    "build",
+    "fingerprint",
+    "load",
+    "render",
+]
