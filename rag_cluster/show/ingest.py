@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
 
 from rag_cluster.show import console, table
 
@@ -39,6 +42,27 @@ def describe(snapshot: Snapshot) -> str:
 def progress() -> Iterator[Callable[[Snapshot], None]]:
     """Gives the function that shows a snapshot: a live line, or in a pipe a line now and then."""
     out = console(stderr=True)
+    with _heard(out):
+        yield from _shown(out)
+
+
+@contextlib.contextmanager
+def _heard(out: Console) -> Iterator[None]:
+    """Says at once that Ctrl-C was heard: ending Ray's processes takes some seconds."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends it at once
+        out.print("stopping: Ray's processes are ended, which takes some seconds", highlight=False)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _shown(out: Console) -> Iterator[Callable[[Snapshot], None]]:
     if out.is_terminal:
         with out.status("starting Ray") as status:
             yield lambda snapshot: status.update(describe(snapshot))
