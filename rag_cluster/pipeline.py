@@ -17,69 +17,31 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import ray.data
 
-from rag_cluster import changes, cluster, work
+from rag_cluster import cluster, work
 from rag_cluster.chunk.stage import Chunker
 from rag_cluster.chunk.window import check_window
 from rag_cluster.config import Config, fingerprint
 from rag_cluster.embed import Claim, Embedder
 from rag_cluster.enrich import Enricher
-from rag_cluster.errors import SourceError, UsageError
 from rag_cluster.hashes import Hashes
 from rag_cluster.index import build, reuse
 from rag_cluster.index.documents import Job
 from rag_cluster.models.encoder import load_encoder
-from rag_cluster.parse.sources import list_files, skipped
-from rag_cluster.parse.stage import Parser, parser_fingerprint
+from rag_cluster.parse.sources import skipped
+from rag_cluster.parse.stage import Parser
 from rag_cluster.progress import Progress, Snapshot, Watcher
 from rag_cluster.report import make_report, write_report
-from rag_cluster.schema import DOCUMENT, FILE, chunk_schema
+from rag_cluster.run import Run, list_sources, prepare
+from rag_cluster.schema import DOCUMENT, FILE, STATUSES, chunk_schema
 from rag_cluster.steps import Shared, Stage, Step, check, source, through
-from rag_cluster.storage import Collection, Writer, check_place, current_version
+from rag_cluster.storage import Writer, check_place, current_version
 from rag_cluster.storage.lock import locked
-
-# What the summary counts as work: files parsed, documents chunked, texts encoded.
-RUN_COUNTS = ("files", "documents", "texts")
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run knows before its first step.
-
-    `known` are the files that hold vectors of this encoder; `fits` says that what is published was
-    made with these settings.
-    """
-
-    config: Config
-    size: cluster.Size
-    encoder: dict[str, Any]
-    writer: Writer
-    old: Collection | None
-    changes: changes.Changes
-    current: Hashes  # see `work.are_current`
-    known: tuple[Path, ...]
-    fits: bool
-
-    @property
-    def work(self) -> Path:
-        """The folder of what is finished."""
-        return self.writer.work
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether the published version is what this run would make."""
-        found = self.changes
-        idle = not (found.files.num_rows or found.restore or len(found.gone))
-        same = self.old is not None and self.old.manifest["config"] == self.config.model_dump(
-            mode="json"
-        )
-        return idle and self.fits and same
 
 
 def steps(run: Run, progress: Progress) -> list[Step]:
@@ -162,7 +124,7 @@ def ingest(
     """
     start = time.monotonic()
     place = check_place(path)
-    listing = _listing(sources, place, config, retry_failed=retry_failed)
+    listing = list_sources(sources, place, config, retry_failed=retry_failed)
     build.check(config)
     if current_version(place):
         with locked(place):  # a second writer is told before Ray is started
@@ -177,7 +139,9 @@ def ingest(
                 *(f"{key}={value}" for key, value in encoder.items()),
             )  # fmt: skip
             with Writer(path, name) as writer, cluster.explained(writer.path):
-                run = _prepare(writer, listing, config, encoder, size, sync, retry_failed)
+                run = prepare(
+                    writer, listing, config, encoder, size, sync=sync, retry_failed=retry_failed
+                )
                 if run.unchanged:
                     summary = _nothing_to_do(run)
                 else:
@@ -191,66 +155,18 @@ def ingest(
     }
 
 
-def _listing(
-    sources: Sequence[str], place: Path, config: Config, *, retry_failed: bool
-) -> pa.Table:
-    if sources or not retry_failed:
-        return list_files(sources, config)
-    uris = changes.failed_uris(Collection.open(place).documents(work.IDENTITY))
-    if not uris:
-        raise UsageError(f"no document of {place} has failed: there is nothing to try again")
-    found = []
-    for uri in uris:
-        try:
-            found.append(list_files([uri], config))
-        except SourceError:
-            continue  # it is gone: its row stays as it is
-    if not found:
-        raise UsageError(
-            f"none of the {len(uris)} files that failed is there any more, such as {uris[0]}"
-        )
-    return pa.concat_tables(table.replace_schema_metadata(None) for table in found)
-
-
-def _prepare(
-    writer: Writer,
-    listing: pa.Table,
-    config: Config,
-    encoder: dict[str, Any],
-    size: cluster.Size,
-    sync: bool,  # noqa: FBT001 - private
-    retry_failed: bool,  # noqa: FBT001 - private
-) -> Run:
-    old = Collection.open(writer.path) if current_version(writer.path) else None
-    shards = config.index.shards
-    current = changes.current_contents(listing)
-    same_encoder = old is not None and old.manifest["encoder"] == encoder
-    made = build.fingerprints(config)["made"]
-    fits = old is None or (same_encoder and old.manifest["fingerprints"]["made"] == made)
-    found = changes.find_changes(
-        listing,
-        work.no_documents() if old is None else old.documents(work.IDENTITY),
-        work.finished(writer.work, shards, current),
-        parser_fingerprint(config),
-        fits=fits,
-        sync=sync,
-        retry_failed=retry_failed,
-    )
-    known = [path for i in range(shards) for path in work.part_files(writer.work, work.CHUNKS, i)]
-    if old is not None and same_encoder:
-        known += [*old.files_of("vectors"), *old.files_of("left_out")]
-    return Run(config, size, encoder, writer, old, found, current, tuple(known), fits)
-
-
 def _nothing_to_do(run: Run) -> dict[str, Any]:
     assert run.old is not None
-    total = run.old.manifest["documents_total"]
+    documents = run.old.documents(work.IDENTITY)
+    mine = documents.filter(pa.array(run.changes.listed.holds(work.file_digests(documents))))
+    statuses = mine["status"].to_pylist()
     return _summary(
         run.old.path,
         run.old.manifest
         | {
-            "changes": {"added": 0, "changed": 0, "unchanged": total, "removed": 0},
-            "work": dict.fromkeys(RUN_COUNTS, 0),
+            "this_run": {status: statuses.count(status) for status in STATUSES},
+            "changes": {"added": 0, "changed": 0, "unchanged": len(documents), "removed": 0},
+            "work": {"files": 0, "documents": 0, "texts": 0},
         },
     )
 

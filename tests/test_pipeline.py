@@ -16,6 +16,7 @@ from rag_cluster.changes import find_changes
 from rag_cluster.errors import ConfigError, IngestError, ModelError, SourceError
 from rag_cluster.hashes import Hashes
 from rag_cluster.progress import Progress
+from rag_cluster.run import Run
 from rag_cluster.schema import DOCUMENT, FILE
 from rag_cluster.storage import Collection, Writer
 from rag_cluster.work import no_documents
@@ -163,7 +164,7 @@ def test_work_that_fails_leaves_the_published_version(tmp_path: Path) -> None:
 def test_steps_that_do_not_fit_are_named(tmp_path: Path) -> None:
     nothing = find_changes(FILE.empty_table(), no_documents(), no_documents(), "p", fits=True)
     with Writer(tmp_path / "c") as writer:
-        run = pipeline.Run(
+        run = Run(
             config=config.Config(), size=cluster.Size(2, 0), encoder={"dim": 8}, writer=writer,
             old=None, changes=nothing, current=Hashes.of([]), known=(), fits=True,
         )  # fmt: skip
