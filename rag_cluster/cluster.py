@@ -49,8 +49,14 @@ class Plan:
     task_cpus: float
 
 
-def share(config: Config, size: Size) -> Plan:
+# Loading a model takes a worker as long as encoding so many bytes of files.
+BYTES_OF_AN_ENCODER = 256 * 2**10
+
+
+def share(config: Config, size: Size, files_bytes: int | None = None) -> Plan:
     """A share for every step, so that none waits for another's workers to end.
+
+    `files_bytes` is how much there is to read, if that is known: for little there are few encoders.
 
     Of the CPUs, encoders take half (on GPUs: one each), parsers a quarter (on GPUs: half), and the
     stateless tasks run in what is left. On few CPUs the shares are fractions. Parsing is short
@@ -74,6 +80,12 @@ def share(config: Config, size: Size) -> Plan:
         encoder_cpus = resources.encoder_cpus or cpus / 2 / encoders
         parse_share = 0.25
     encoder_cpus = encoder_cpus if encoder_cpus < 1 else math.floor(encoder_cpus)
+    threads = max(1, int(cpus / encoders))
+    if files_bytes is not None and resources.encoders is None:
+        few = min(encoders, max(1, math.ceil(files_bytes / BYTES_OF_AN_ENCODER)))
+        # No more than four: a node of the cluster may not have more.
+        threads = max(threads, min(4, threads * encoders // few))
+        encoders = few
     parse_cpus = min(resources.parse_cpus, cpus * parse_share)
     return Plan(
         parsers=max(1, int(cpus * parse_share / parse_cpus)),
@@ -81,7 +93,7 @@ def share(config: Config, size: Size) -> Plan:
         encoders=encoders,
         encoder_cpus=encoder_cpus,
         encoder_gpus=resources.encoder_gpus,
-        encoder_threads=max(1, int(cpus / encoders)),
+        encoder_threads=threads,
         task_cpus=min(1.0, cpus / 8),
     )
 

@@ -49,7 +49,7 @@ def steps(run: Run, progress: Progress) -> list[Step]:
     config, shards = run.config, run.config.index.shards
     chunks = chunk_schema(config.metadata.fields)
     vectors = work.part_schema(config.metadata.fields, run.encoder["dim"])
-    plan = cluster.share(config, run.size)
+    plan = cluster.share(config, run.size, run.files_bytes)
     done = Shared(run.changes.done)
     keep = functools.partial(work.KeepDocuments, run.work, shards, done)
     store = functools.partial(work.KeepChunks, run.work, shards)

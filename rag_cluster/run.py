@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_cluster import changes, work
 from rag_cluster.cluster import Size
@@ -42,6 +43,13 @@ class Run:
     def work(self) -> Path:
         """The folder of what is finished."""
         return self.writer.work
+
+    @property
+    def files_bytes(self) -> int | None:
+        """The bytes of the files to parse; None where stored documents are chunked again."""
+        if self.changes.restore:
+            return None
+        return int(pc.sum(self.changes.files["size"]).as_py() or 0)
 
     @property
     def unchanged(self) -> bool:

@@ -185,6 +185,15 @@ def test_every_step_has_its_share_of_the_cluster(cpus: int, gpus: int) -> None:
     assert gpus or plan.encoders * plan.encoder_threads == cpus
 
 
+def test_for_little_work_one_encoder_is_loaded() -> None:
+    made = config.Config()
+    little = cluster.share(made, cluster.Size(8, 0), 1000)
+    assert (little.encoders, little.encoder_threads, little.encoder_cpus) == (1, 4, 1)
+    assert cluster.share(made, cluster.Size(8, 0), 10**9) == cluster.share(made, cluster.Size(8, 0))
+    asked = config.load(None, ["resources.encoders=3"])
+    assert cluster.share(asked, cluster.Size(8, 0), 1000).encoders == 3
+
+
 def test_gpus_that_are_not_there_are_named() -> None:
     made = config.load(None, ["resources.encoder_gpus=1"])
     with pytest.raises(ConfigError, match="the cluster has 0 GPUs"):
