@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +22,15 @@ def ray_session() -> Iterator[None]:
     import ray
 
     os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    # A folder of its own: another Ray on this machine is not disturbed, and disturbs nothing.
+    folder = tempfile.mkdtemp(prefix="ray-")
+    ray.init(
+        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
+        _temp_dir=folder,
+    )  # fmt: skip
     yield
     ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
