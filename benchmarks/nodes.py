@@ -35,7 +35,7 @@ def measure(nodes: int, source: Path, path: Path, settings: Sequence[str]) -> di
         command = [
             sys.executable, "-c", "from rag_cluster.cli import main; main()", "ingest",
             str(source), "--collection", str(path), "--json",
-            *(word for setting in (f"resources.encoders={nodes}", *settings)
+            *(word for setting in (f"resources.encoders={nodes}", "resources.encode_batch=32", *settings)
               for word in ("--set", setting)),
         ]  # fmt: skip
         done = subprocess.run(

@@ -12,6 +12,10 @@ import pytest
 from s3_server import environment, s3_server
 from small_corpus import FAKE, write_corpus
 
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
+
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
