@@ -23,6 +23,7 @@ from ray.cluster_utils import Cluster
 
 from benchmarks.incremental import write_file
 
+SETTINGS = ("resources.encode_batch=32",)  # so that there are batches enough to share out
 NODE = {"num_cpus": 1, "object_store_memory": 200 * 2**20}
 
 
@@ -35,7 +36,7 @@ def measure(nodes: int, source: Path, path: Path, settings: Sequence[str]) -> di
         command = [
             sys.executable, "-c", "from rag_cluster.cli import main; main()", "ingest",
             str(source), "--collection", str(path), "--json",
-            *(word for setting in (f"resources.encoders={nodes}", "resources.encode_batch=32", *settings)
+            *(word for setting in (f"resources.encoders={nodes}", *SETTINGS, *settings)
               for word in ("--set", setting)),
         ]  # fmt: skip
         done = subprocess.run(

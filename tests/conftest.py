@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from s3_server import environment, s3_server
 from small_corpus import FAKE, write_corpus
