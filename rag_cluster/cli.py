@@ -40,6 +40,24 @@ FilterOption = Annotated[
 ]
 
 
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"rag-cluster {metadata.version('rag-cluster')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Version.")
+    ] = False,
+) -> None:
+    """From a folder of files to a cited answer, as a batch pipeline on a Ray cluster."""
+    del version  # it was printed
+
+
 @app.command()
 def ingest(
     collection: CollectionOption,
@@ -47,7 +65,7 @@ def ingest(
         list[str] | None, typer.Argument(help="Files, folders, s3://BUCKET/PREFIX.")
     ] = None,
     sync: Annotated[
-        bool, typer.Option("--sync", help="Remove documents that are not in the sources.")
+        bool, typer.Option("--sync", help="Remove every document that is not in SOURCE.")
     ] = False,
     retry_failed: Annotated[
         bool,
@@ -57,14 +75,18 @@ def ingest(
     settings: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring a collection to what the sources hold: parse, chunk, embed and index what changed."""
+    """Bring a collection to what the sources hold: parse, chunk, embed and index what changed.
+
+    Without --config the settings that made the collection stay, and --set changes some of them.
+    """
     from rag_cluster import config as configuration
     from rag_cluster.errors import UsageError
     from rag_cluster.show import ingest as show
 
     if not source and (sync or not retry_failed):
         raise UsageError("name the files and folders to ingest: rag-cluster ingest SOURCE...")
-    effective = configuration.load(config, settings or [])
+    kept = None if config is not None else _kept_config(collection)
+    effective = configuration.load(config, settings or [], base=kept)
     with show.progress() as on_progress:
         from rag_cluster import pipeline
 
@@ -159,9 +181,15 @@ def inspect(
 ) -> None:
     """Look into a collection."""
     from rag_cluster import inspection
+    from rag_cluster.errors import UsageError
     from rag_cluster.show import inspection as show
     from rag_cluster.storage import Collection
 
+    asked = {"--audit": audit, "--report": report, "--failures": failures,
+             "--document": document is not None}  # fmt: skip
+    if sum(asked.values()) > 1:
+        both = " and ".join(name for name, given in asked.items() if given)
+        raise UsageError(f"{both}: ask for one at a time")
     opened = Collection.open(collection, verify=not audit)
     if audit:
         content = inspection.audit(opened)
@@ -287,6 +315,16 @@ def config_command(config: ConfigOption = None, settings: SetOption = None) -> N
     typer.echo(configuration.render(configuration.load(config, settings or [])), nl=False)
 
 
+def _kept_config(collection: str) -> dict[str, Any] | None:
+    """The settings that made a collection, without those of the machine; None if there is none."""
+    from rag_cluster.storage import Collection, current_version, place
+
+    if not current_version(place(collection)):
+        return None
+    made: dict[str, Any] = dict(Collection.open(collection, verify=False).manifest["config"])
+    return {name: section for name, section in made.items() if name != "resources"}
+
+
 def _parse_json(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
@@ -297,7 +335,9 @@ def _parse_json(text: str | None) -> dict[str, Any] | None:
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FilterError(f"--filter is not JSON: {error}") from None
+        raise FilterError(
+            f'--filter is not JSON ({error}): write an object such as {{"year": 2020}}'
+        ) from None
     if not isinstance(tree, dict):
         raise FilterError(f'--filter must be a JSON object such as {{"year": 2020}}, not {text!r}')
     return tree
@@ -316,7 +356,7 @@ def _complain(message: str) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit code; a person's mistake becomes one line."""
     try:
-        app(arguments)
+        app(arguments, prog_name="rag-cluster")
     except RagClusterError as error:
         _complain(str(error))
         return error.exit_code

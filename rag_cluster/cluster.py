@@ -122,7 +122,9 @@ def _connect(address: str | None) -> None:
     _check_answers(address or os.environ.get("RAY_ADDRESS"))
     try:
         with _quiet_core():
-            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+            # Without an address Ray would join whatever cluster runs on this machine.
+            named = address or os.environ.get("RAY_ADDRESS") or "local"
+            ray.init(address=named, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError) as error:
         raise ServiceError(f"cannot reach the Ray cluster: {error}") from None
 
@@ -168,8 +170,8 @@ def explained(path: Path) -> Iterator[None]:
         if getattr(error, "errno", None) == errno.ENOSPC or DISK_FULL in str(error):
             reason = f"the disk is full ({reason}): free space or choose another folder"
         raise IngestError(
-            f"{reason}. What was published of {path} before is as it was; the same command goes "
-            "on from what was finished"
+            f"{reason.rstrip('.')}. What was published of {path} before is as it was; the same "
+            "command goes on from what was finished"
         ) from None
 
 

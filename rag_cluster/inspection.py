@@ -99,9 +99,24 @@ def duplicates(collection: Collection) -> dict[str, Any]:
     }
 
 
+def _records_of(collection: Collection, name: str) -> list[str]:
+    """The uris of the records of a file that is named by its uri or its file name."""
+    table = collection.documents(["uri", "source"])
+    files = [(source or {}).get("file") or "" for source in table["source"].to_pylist()]
+    return [
+        uri
+        for uri, file in zip(table["uri"].to_pylist(), files, strict=True)
+        if file == name or file.endswith(f"/{name}")
+    ]
+
+
 def document(collection: Collection, name: str, *, with_chunks: bool) -> dict[str, Any]:
     """One document: all of its row, its sections, and its chunks if asked."""
     found = collection.find_documents(name)
+    if records := [] if found else _records_of(collection, name):
+        raise UsageError(
+            f"{name} is a file of {len(records)} records: name one of them, such as {records[0]}"
+        )
     if not found:
         raise UsageError(
             f"no document {name!r} in {collection.path}: name its uri, id or file name"

@@ -204,7 +204,11 @@ def _make(
 def _summary(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     names = ("version", "documents", "chunks", "truncated", "near_duplicates", "this_run",
              "changes", "work", "dense")  # fmt: skip
-    return {"collection": str(path), **{name: manifest[name] for name in names}}
+    summary = {"collection": str(path), **{name: manifest[name] for name in names}}
+    # A manifest that was read has its keys in the order of the alphabet.
+    for name in ("documents", "this_run"):
+        summary[name] = {status: summary[name][status] for status in STATUSES}
+    return summary
 
 
 def _dataset(run: Run, plan: Sequence[Step], progress: Progress) -> ray.data.Dataset | None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rag_cluster.progress import Snapshot
 
 JSON, READABLE = "report.json", "report.md"
+SHORT_SECONDS = 600
+SHORT = " This run was short: most of it was starting up, so the hours are far too high."
 # Stages of which the work grows with the documents; the rest of an ingest is starting up.
 GROWING = (
     "parse",
@@ -151,6 +153,7 @@ def readable(report: dict[str, Any]) -> list[str]:
             f"{more['hours_on_this_cluster']:,.1f} hours on this cluster{cost}, and "
             f"{more['collection_bytes'] / 2**30:,.1f} GiB. Worker hours: "
             + ", ".join(f"{name} {hours:,.2f}" for name, hours in more["worker_hours"].items())
-            + ".",
+            + "."
+            + (SHORT if report["seconds"] < SHORT_SECONDS else ""),
         ]
     return lines

@@ -67,6 +67,7 @@ def _shown(out: Console) -> Iterator[Callable[[Snapshot], None]]:
         with out.status("starting Ray") as status:
             yield lambda snapshot: status.update(describe(snapshot))
         return
+    out.print("starting Ray and loading the encoder", highlight=False)
     last = time.monotonic()
 
     def line(snapshot: Snapshot) -> None:
@@ -81,7 +82,7 @@ def _shown(out: Console) -> Iterator[Callable[[Snapshot], None]]:
 def summary(result: dict[str, Any]) -> None:
     """The end of an ingest as a table."""
     documents, this_run = result["documents"], result["this_run"]
-    rows = table("", ">this run", ">collection")
+    rows = table("", ">these sources", ">collection")
     for status in documents:
         rows.add_row(f"documents {status}", f"{this_run[status]:,}", f"{documents[status]:,}")
     rows.add_row("chunks", "", f"{result['chunks']:,}")
@@ -110,9 +111,9 @@ def summary(result: dict[str, Any]) -> None:
         )
     if warning := result["dense"].get("recall", {}).get("warning"):
         out.print(f"dense index: {warning}", highlight=False, soft_wrap=True)
-    what = "published" if result["published"] else "nothing changed, so this stays:"
+    what = "published" if result["published"] else "nothing has changed since"
     out.print(
-        f"{what} {result['version']} of {result['collection']} in {result['seconds']:.1f} s",
+        f"{what} {result['version']} of {result['collection']} ({result['seconds']:.1f} s)",
         highlight=False,
         soft_wrap=True,
     )

@@ -108,13 +108,15 @@ def _document(out: Console, content: Report) -> None:
 
 
 def _chunks(out: Console, content: Report) -> None:
-    rows = table(">#", "kind", "pages", ">tokens", "section", "text")
+    rows = table("document", ">#", "kind", "pages", ">tokens", "section", "text")
     for row in content["chunks"]:
         pages = "" if row["page_first"] is None else f"{row['page_first']}-{row['page_last']}"
         kind = row["kind"] if row["searchable"] else f"{row['kind']} (parent)"
         text = " ".join(row["text"].split())
+        section, name = row["section_path"], row["uri"].rpartition("/")[2]
         rows.add_row(
-            str(row["ordinal"]), kind, pages, str(row["tokens"]), row["section_path"][-40:],
+            name if len(name) < 30 else "..." + name[-27:], str(row["ordinal"]), kind, pages,
+            str(row["tokens"]), section if len(section) < 40 else "..." + section[-37:],
             text if len(text) < 60 else text[:57] + "...",
         )  # fmt: skip
     out.print(rows, highlight=False, markup=False)

@@ -45,7 +45,8 @@ def deletion(report: Report) -> None:
     out = console()
     for uri in report["deleted"]:
         out.print(f"deleted {uri}", highlight=False, markup=False, soft_wrap=True)
-    left = ", ".join(f"{count} {name}" for name, count in report["left"].items())
+    names = {"dense": "rows of the dense index", "postings": "rows of the lexical index"}
+    left = ", ".join(f"{count} {names.get(name, name)}" for name, count in report["left"].items())
     out.print(f"left of them in {report['version']}: {left}", highlight=False)
     if report["older_versions"]:
         out.print(
