@@ -20,6 +20,8 @@ from rag_cluster.work import document_keys, file_digest
 
 # Reasons that lie in the place and not in the file: it is tried again though it did not change.
 PASSING = frozenset({"cannot be read"})
+# Another document has this one's id; when that one goes, this one's turn has come.
+WAITING = "duplicate id"
 
 
 Name = tuple[str, str | None]  # a file's uri, and its part
@@ -90,6 +92,11 @@ def find_changes(
         half = ended.get(name)
         if half is None or not half.holds(etag, parse) or _again(half, retry_failed):
             read.append(row)
+    if gone or (sync and set(old) - set(names)):
+        for row, name in enumerate(names):
+            if name not in gone and WAITING in old[name].failed:
+                gone.add(name)
+                read.append(row)
     listed = set(names)
     uris = set(listing.column("uri").to_pylist())
     left = [name for name in old if name not in listed]
@@ -100,7 +107,7 @@ def find_changes(
     staying = document_keys(before) if fits else []
     new = any(names[row] not in old for row in read)
     return Changes(
-        files=listing.take(pa.array(read, pa.int64())),
+        files=listing.take(pa.array(sorted(read), pa.int64())),
         moved=_contents(before, set(left) - recut) if new and fits else frozenset(),
         gone=Hashes.of(file_digest(*name) for name in going),
         listed=Hashes.of(file_digest(*name) for name in names),

@@ -13,13 +13,14 @@ from rag_cluster import cluster
 from rag_cluster import config as configuration
 from rag_cluster.config import Config
 from rag_cluster.errors import IngestError, UsageError
+from rag_cluster.fields import read_fields
 from rag_cluster.hashes import Hashes, digest
 from rag_cluster.index import build
 from rag_cluster.index.documents import Job
 from rag_cluster.index.filters import Filter, parse_filter
 from rag_cluster.index.reuse import Places
 from rag_cluster.progress import Progress
-from rag_cluster.schema import FILE
+from rag_cluster.schema import FILE, chunk_schema
 from rag_cluster.storage import Collection, Writer, read_shard
 from rag_cluster.storage import versions as storage
 
@@ -38,12 +39,11 @@ def delete(
     """
     if not documents and where is None:
         raise UsageError("say what to delete: --document URI, or --filter JSON")
-    opened = Collection.open(path)
-    config = configuration.build(opened.manifest["config"])
-    doomed = _doomed(opened, documents, parse_filter(where, opened.fields))
-    if not doomed:
-        raise UsageError(f"no document of {path} fits the filter: nothing was deleted")
+    config = configuration.build(Collection.open(path).manifest["config"])
+    _find(path, documents, where)  # a mistake is told before Ray is started
     with cluster.session(config), Writer(path) as writer, cluster.explained(writer.path):
+        # Looked up again: another process may have published until the lock was held.
+        opened, doomed = _find(path, documents, where)
         manifest = build.build(
             writer, _job(writer, opened, config, doomed), opened.manifest["encoder"],
             Progress.start(FILE.empty_table()),
@@ -64,6 +64,16 @@ def delete(
     }
 
 
+def _find(
+    path: str | Path, documents: Sequence[str], where: dict[str, Any] | None
+) -> tuple[Collection, dict[str, str]]:
+    opened = Collection.open(path)
+    doomed = _doomed(opened, documents, parse_filter(where, opened.fields))
+    if not doomed:
+        raise UsageError(f"no document of {path} fits the filter: nothing was deleted")
+    return opened, doomed
+
+
 def _doomed(opened: Collection, names: Sequence[str], wanted: Filter | None) -> dict[str, str]:
     """The ids of the documents that are meant, each with its uri. Raises UsageError."""
     found: dict[str, str] = {}
@@ -75,9 +85,22 @@ def _doomed(opened: Collection, names: Sequence[str], wanted: Filter | None) -> 
     if wanted is not None:
         for shard in range(opened.shards):
             chunks = opened.all_chunks(shard)
-            kept = chunks.filter(pa.array(wanted.mask(chunks)))
-            found |= {doc: uri_of[doc] for doc in pc.unique(kept["doc_id"]).to_pylist()}
+            for rows in (chunks, _without_chunks(opened, shard, chunks)):
+                kept = rows.filter(pa.array(wanted.mask(rows)))
+                found |= {doc: uri_of[doc] for doc in pc.unique(kept["doc_id"]).to_pylist()}
     return found
+
+
+def _without_chunks(opened: Collection, shard: int, chunks: pa.Table) -> pa.Table:
+    """The documents that have no chunk, with what a filter can name as if they had one."""
+    columns = ["doc_id", "uri", "title", "metadata"]
+    documents = read_shard(opened.shard_path("documents", shard), columns=columns)
+    left = pc.invert(pc.is_in(documents["doc_id"], value_set=pc.unique(chunks["doc_id"])))
+    rows = [
+        row | read_fields(row["metadata"], opened.fields)
+        for row in documents.filter(left).to_pylist()
+    ]
+    return pa.Table.from_pylist(rows, chunk_schema(opened.fields))
 
 
 def _named(opened: Collection, table: pa.Table, name: str) -> list[str]:

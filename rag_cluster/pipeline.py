@@ -29,6 +29,7 @@ from rag_cluster.chunk.window import check_window
 from rag_cluster.config import Config, fingerprint
 from rag_cluster.embed import Claim, Embedder
 from rag_cluster.enrich import Enricher
+from rag_cluster.errors import UsageError
 from rag_cluster.hashes import Hashes
 from rag_cluster.index import build, reuse
 from rag_cluster.index.documents import Job
@@ -40,7 +41,8 @@ from rag_cluster.report import make_report, write_report
 from rag_cluster.run import Run, list_sources, prepare
 from rag_cluster.schema import DOCUMENT, FILE, STATUSES, chunk_schema
 from rag_cluster.steps import Shared, Stage, Step, check, source, through
-from rag_cluster.storage import Writer, check_place, current_version
+from rag_cluster.storage import FORMAT, Writer, check_place, current_version
+from rag_cluster.storage.files import remove
 from rag_cluster.storage.lock import locked
 
 
@@ -123,10 +125,13 @@ def ingest(
     published version stays either way.
     """
     start = time.monotonic()
+    if sync and not sources:
+        raise UsageError("a sync needs its sources: without any, all documents would go")
     place = check_place(path)
+    before = current_version(place)
     listing = list_sources(sources, place, config, retry_failed=retry_failed)
     build.check(config)
-    if current_version(place):
+    if before:
         with locked(place):  # a second writer is told before Ray is started
             pass
     # Loading the encoder and starting Ray take some seconds each, so they go side by side.
@@ -135,10 +140,13 @@ def ingest(
         with cluster.session(config) as size:
             encoder = described.result()
             name = fingerprint(
-                *sorted(sources), str(retry_failed), *build.fingerprints(config).values(),
+                str(FORMAT), *sorted(sources), str(retry_failed),
+                *build.fingerprints(config).values(),
                 *(f"{key}={value}" for key, value in encoder.items()),
             )  # fmt: skip
             with Writer(path, name) as writer, cluster.explained(writer.path):
+                if current_version(place) != before:  # what it read may not be listed yet
+                    listing = list_sources(sources, place, config, retry_failed=retry_failed)
                 run = prepare(
                     writer, listing, config, encoder, size, sync=sync, retry_failed=retry_failed
                 )
@@ -146,7 +154,7 @@ def ingest(
                     summary = _nothing_to_do(run)
                 else:
                     summary = _make(run, writer, sources, start, on_progress)
-                published = not run.unchanged
+                published = summary["version"] == writer.version
     return {
         **summary,
         "published": published,
@@ -155,7 +163,7 @@ def ingest(
     }
 
 
-def _nothing_to_do(run: Run) -> dict[str, Any]:
+def _nothing_to_do(run: Run, done: dict[str, int] | None = None) -> dict[str, Any]:
     assert run.old is not None
     documents = run.old.documents(work.IDENTITY)
     mine = documents.filter(pa.array(run.changes.listed.holds(work.file_digests(documents))))
@@ -166,7 +174,7 @@ def _nothing_to_do(run: Run) -> dict[str, Any]:
         | {
             "this_run": {status: statuses.count(status) for status in STATUSES},
             "changes": {"added": 0, "changed": 0, "unchanged": len(documents), "removed": 0},
-            "work": {"files": 0, "documents": 0, "texts": 0},
+            "work": done or {"files": 0, "documents": 0, "texts": 0},
         },
     )
 
@@ -195,6 +203,9 @@ def _make(
     }
     manifest["seconds"] = round(time.monotonic() - start, 3)
     manifest["sources"] = [os.fsencode(source).decode("utf-8", "replace") for source in sources]
+    if run.like_before and not any(manifest["changes"][n] for n in ("added", "changed", "removed")):
+        remove(run.work)
+        return _nothing_to_do(run, manifest["work"])
     made = make_report(manifest, snapshot, run.config, run.size.cpus, run.size.gpus)
     write_report(writer.folder, made)
     build.publish(writer, manifest, run.config)

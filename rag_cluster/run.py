@@ -56,10 +56,13 @@ class Run:
         """Whether the published version is what this run would make."""
         found = self.changes
         idle = not (found.files.num_rows or found.restore or len(found.gone))
-        same = self.old is not None and self.old.manifest["config"] == self.config.model_dump(
-            mode="json"
-        )
-        return idle and self.fits and same
+        return idle and self.like_before
+
+    @property
+    def like_before(self) -> bool:
+        """Whether the published version was made with the settings of this run."""
+        now = self.config.model_dump(mode="json")
+        return self.fits and self.old is not None and self.old.manifest["config"] == now
 
 
 def list_sources(
@@ -77,9 +80,10 @@ def list_sources(
     found = []
     for uri in uris:
         try:
-            found.append(list_files([uri], config))
+            listed = list_files([uri], config)
         except SourceError:
             continue  # it is gone: its row stays as it is
+        found.append(listed.filter(pc.equal(listed["uri"], uri)))  # and not what a folder holds
     if not found:
         raise UsageError(
             f"none of the {len(uris)} files that failed is there any more, such as {uris[0]}"
@@ -100,6 +104,9 @@ def prepare(
     """Compares the listing with what is published and with what an interrupted run has left."""
     old = Collection.open(writer.path) if current_version(writer.path) else None
     shards = config.index.shards
+    work.drop_unreadable(
+        writer.work, shards, work.part_schema(config.metadata.fields, encoder["dim"])
+    )
     current = changes.current_contents(listing)
     same_encoder = old is not None and old.manifest["encoder"] == encoder
     made = build.fingerprints(config)["made"]

@@ -36,7 +36,7 @@ TEXT_HASH = pa.binary(16)
 IDENTITY = ["doc_id", "uri", "content_hash", "status", "error", "source"]
 
 NAMED_BY = ["chunk_id", "doc_id", "uri", "content_hash", "text"]  # what a part's name is a hash of
-PLACE = ["content_hash", "start", "end"]
+PLACE = ["content_hash", "start", "end", "header", "text"]
 # A row group of a published file of documents.
 STORED = pa.schema([("uri", pa.string()), ("group", pa.int64())])
 
@@ -60,15 +60,19 @@ def part_schema(fields: Mapping[str, str], dim: int) -> pa.Schema:
 
 def document_keys(table: pa.Table) -> list[bytes]:
     """A digest for each DOCUMENT row: equal ones have equal chunks, if the settings are equal."""
-    columns = [table.column(name).to_pylist() for name in ("doc_id", "uri", "content_hash")]
+    names = ("doc_id", "uri", "content_hash", "status")
+    columns = [table.column(name).to_pylist() for name in names]
     parsers = [(source or {}).get("parse") or "" for source in table.column("source").to_pylist()]
     return [digest(*row) for row in zip(*columns, parsers, strict=True)]
 
 
 def place_hashes(chunks: pa.Table) -> list[bytes]:
-    """What names the place that each chunk was cut from: its document's content and its span."""
+    """What names each chunk but for where it comes from: content, span, header and text."""
     columns = (chunks.column(name).to_pylist() for name in PLACE)
-    return [digest(content, f"{start}:{end}") for content, start, end in zip(*columns, strict=True)]
+    return [
+        digest(content, f"{start}:{end}", header, text)
+        for content, start, end, header, text in zip(*columns, strict=True)
+    ]
 
 
 class KeepDocuments:
@@ -144,6 +148,22 @@ def write_parts(table: pa.Table, folder: Path, shards: int) -> None:
 def part_files(work: Path, kind: str, shard: int) -> list[Path]:
     """The parts of a shard, in order of their names."""
     return files.files_in(work / kind / files.shard_name(shard), ".parquet")
+
+
+def drop_unreadable(work: Path, shards: int, schema: pa.Schema) -> None:
+    """Removes the parts that a crash of the machine, or another program, left damaged.
+
+    `schema` is that of parts of chunks. What they held is made again.
+    """
+    for kind, names in ((DOCUMENTS, DOCUMENT.names), (CHUNKS, schema.names)):
+        for shard in range(shards):
+            for path in part_files(work, kind, shard):
+                try:
+                    whole = files.column_names(path) == names
+                except (OSError, pa.ArrowInvalid):
+                    whole = False
+                if not whole:
+                    files.remove(path)
 
 
 def finished(work: Path, shards: int, current: Hashes) -> pa.Table:

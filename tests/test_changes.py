@@ -136,3 +136,17 @@ def test_a_run_over_what_it_left_has_nothing_to_do(
     )
     assert again.files.num_rows == 0
     assert len(again.gone) == 0
+
+
+def test_who_waits_for_an_id_is_read_again_when_anything_goes() -> None:
+    before = documents(
+        document("owner", "1"),
+        document("waits", "1", status="failed", error="duplicate id"),
+        document("other", "1"),
+    )
+    same = files(("owner", "1"), ("waits", "1"), ("other", "1"))
+    assert changes(same, before).files.num_rows == 0
+    found = changes(files(("waits", "1"), ("other", "1")), before, sync=True)
+    assert found.files["uri"].to_pylist() == ["waits"]
+    edited = files(("owner", "2"), ("waits", "1"), ("other", "1"))
+    assert changes(edited, before).files["uri"].to_pylist() == ["owner", "waits"]

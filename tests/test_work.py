@@ -18,6 +18,7 @@ from rag_cluster.work import (
     KeepDocuments,
     RestoreDocuments,
     document_keys,
+    drop_unreadable,
     file_digest,
     finished,
     part_files,
@@ -103,3 +104,21 @@ def test_stored_documents_that_stay_are_chunked_again(tmp_path: Path) -> None:
 def test_an_empty_folder_has_nothing_finished(tmp_path: Path) -> None:
     assert finished(tmp_path, 4, current()).num_rows == 0
     assert np.array_equal(part_files(tmp_path, CHUNKS, 0), [])
+
+
+def test_a_document_that_failed_is_another_than_one_that_is_ok() -> None:
+    failed = table(DOCUMENT, document("a", status="failed", error="parser error"))
+    assert document_keys(failed) != document_keys(table(DOCUMENT, document("a")))
+
+
+def test_damaged_parts_and_those_of_another_layout_are_made_again(tmp_path: Path) -> None:
+    write_parts(table(DOCUMENT, document("a"), document("b")), tmp_path / DOCUMENTS, 1)
+    KeepChunks(tmp_path, 1)(table(SCHEMA, chunk("a", 0, 1)))
+    [chunks] = part_files(tmp_path, CHUNKS, 0)
+    [documents] = part_files(tmp_path, DOCUMENTS, 0)
+    drop_unreadable(tmp_path, 1, SCHEMA)
+    assert part_files(tmp_path, CHUNKS, 0) == [chunks]
+    chunks.write_bytes(chunks.read_bytes()[:50])
+    pa.parquet.write_table(pa.table({"doc_id": ["a"]}), documents)
+    drop_unreadable(tmp_path, 1, SCHEMA)
+    assert part_files(tmp_path, CHUNKS, 0) == part_files(tmp_path, DOCUMENTS, 0) == []

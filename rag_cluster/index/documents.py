@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,28 @@ class Job:
 def new_documents(shard: int, job: Job) -> pa.Table:
     """The shard's documents (DOCUMENT) that were read for this run."""
     parts = read_parts(job.work, DOCUMENTS, shard, DOCUMENT)
-    return unique_documents(parts.filter(pa.array(are_current(parts, job.current))))
+    parts = parts.filter(pa.array(are_current(parts, job.current)))
+    return unique_documents(parts.filter(pa.array(_last_attempts(parts))))
+
+
+# What fails a whole file, and may not do so in another attempt.
+ATTEMPTS = frozenset({"cannot be read", "timed out", "out of memory", "parser crashed"})
+
+
+def _last_attempts(documents: pa.Table) -> NDArray[np.bool_]:
+    """Whether each row stands: a file that could be read after all has not failed as a whole."""
+    names = ("source", "error", "doc_id")
+    rows = list(zip(*(documents[name].to_pylist() for name in names), strict=True))
+    files = [(source["file"], source["part"]) for source, _, _ in rows]
+    read = {file for file, (_, error, _) in zip(files, rows, strict=True) if error not in ATTEMPTS}
+    seen: set[tuple[str, str | None]] = set()
+    stands = []
+    for file, (_, error, _) in zip(files, rows, strict=True):
+        whole = error in ATTEMPTS
+        stands.append(not whole or (file not in read and file not in seen))
+        if whole:
+            seen.add(file)
+    return np.array(stands, dtype=bool)
 
 
 def read_parts(work: Path, kind: str, shard: int, schema: pa.Schema) -> pa.Table:
@@ -98,18 +120,15 @@ def with_those_that_stay(new: pa.Table, before: pa.Table, job: Job) -> pa.Table:
     A file that was read again is replaced as a whole: its failed rows, and the records that are no
     longer in it, go.
     """
-    stay = before.filter(pa.array(staying(new, before, job)))
-    return pa.concat_tables([new, conform(stay, DOCUMENT)])
+    stay = before.filter(pa.array(staying(before, job)))
+    return unique_documents(pa.concat_tables([new, conform(stay, DOCUMENT)]))
 
 
-def staying(new: pa.Table, before: pa.Table, job: Job) -> NDArray[np.bool_]:
+def staying(before: pa.Table, job: Job) -> NDArray[np.bool_]:
     """Whether each document of the published version stays beside the new ones."""
     stays = ~job.gone.holds(file_digests(before))
     stays &= ~job.dropped.holds(as_words([digest(doc) for doc in before["doc_id"].to_pylist()]))
-    taken: NDArray[np.bool_] = pc.is_in(
-        before["doc_id"], value_set=new["doc_id"].combine_chunks()
-    ).to_numpy()
-    return stays & ~taken
+    return stays
 
 
 def marked(documents: pa.Table, duplicates: pa.Table) -> pa.Table:
@@ -120,29 +139,37 @@ def marked(documents: pa.Table, duplicates: pa.Table) -> pa.Table:
     return documents.set_column(place, DOCUMENT.field("duplicate_of"), named)
 
 
+def owners_of_ids(documents: pa.Table) -> NDArray[np.int64]:
+    """The rows that keep their id: of those with one id the first by (uri, content hash)."""
+    keys = [(name, "ascending") for name in ("doc_id", "uri", "content_hash")]
+    order = pc.sort_indices(documents, sort_keys=keys).to_numpy().astype(np.int64)
+    ids = documents["doc_id"].take(pa.array(order)).to_pylist()
+    return np.array(
+        [row for i, row in enumerate(order) if i == 0 or ids[i] != ids[i - 1]], dtype=np.int64
+    )
+
+
 def unique_documents(documents: pa.Table) -> pa.Table:
     """Each document once.
 
     Rows that are equal (a task that ran twice) are one document. Of different documents with one
-    id the first by (uri, content hash) keeps it; each other becomes a failed row of its own.
+    id one keeps it (see `owners_of_ids`); each other becomes a failed row of its own.
     """
     keys = ["doc_id", "uri", "content_hash"]
-    documents = documents.sort_by([(key, "ascending") for key in keys])
-    keep: list[int] = []
+    owners = owners_of_ids(documents)
+    kept = documents.take(pa.array(owners))
+    owner_of = {doc: (uri, content) for doc, uri, content in _rows(kept.select(keys))}
+    seen: set[tuple[str, ...]] = set()
     failed: list[dict[str, Any]] = []
-    owner: dict[str, Any] = {}
-    before: dict[str, Any] = {}
-    for i, row in enumerate(documents.select(keys).to_pylist()):
-        if row == before:
-            continue
-        before = row
-        if row["doc_id"] != owner.get("doc_id"):
-            owner = row
-            keep.append(i)
-        else:
-            failed.append(_duplicate(documents.slice(i, 1).to_pylist()[0], owner["uri"]))
-    unique = documents.take(pa.array(keep, pa.int64()))
-    return pa.concat_tables([unique, pa.Table.from_pylist(failed, DOCUMENT)])
+    for row, (doc, uri, content) in enumerate(_rows(documents.select(keys))):
+        if owner_of[doc] != (uri, content) and (doc, uri, content) not in seen:
+            seen.add((doc, uri, content))
+            failed.append(_duplicate(documents.slice(row, 1).to_pylist()[0], owner_of[doc][0]))
+    return pa.concat_tables([kept, pa.Table.from_pylist(failed, DOCUMENT)])
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[str, ...]]:
+    return zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
 
 
 def _duplicate(row: dict[str, Any], first: str) -> dict[str, Any]:

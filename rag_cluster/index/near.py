@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rag_cluster.config import Duplicates
 from rag_cluster.hashes import Hashes, Words, as_words, digest
 from rag_cluster.index import leaders, minhash
-from rag_cluster.index.documents import Job, new_documents, old_rows, staying
+from rag_cluster.index.documents import Job, new_documents, old_rows, owners_of_ids, staying
 from rag_cluster.schema import conform
 from rag_cluster.storage.files import read_shard, shard_name, write_table
 from rag_cluster.work import DOCUMENTS, IDENTITY, document_keys
@@ -59,8 +59,11 @@ def sign_shard(shard: int, job: Job) -> Signed:
     """Writes the signatures of a shard's documents: those there already, and those made now."""
     config = job.config.duplicates
     new, before = new_documents(shard, job), old_rows(job, DOCUMENTS, shard, IDENTITY)
-    stay = before.filter(pa.array(staying(new, before, job)))
-    documents = _good(pa.concat_tables([new.select(IDENTITY), stay.select(IDENTITY)]))
+    stay = before.filter(pa.array(staying(before, job)))
+    both = pa.concat_tables([new.select(IDENTITY), stay.select(IDENTITY)])
+    owners = owners_of_ids(both)
+    new = new.take(pa.array(owners[owners < new.num_rows]))
+    documents = _good(both.take(pa.array(owners)))
     keys = _keys(documents, config)
     known = old_rows(job, FOLDER, shard)
     at = Hashes(as_words(known["key"].to_pylist() if known.num_rows else [])).find(as_words(keys))

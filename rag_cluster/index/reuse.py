@@ -112,21 +112,17 @@ def find_wanted(parts: Sequence[Path]) -> Words:
 
 
 def rows_of(parts: Sequence[Path], wanted: Words, schema: pa.Schema) -> pa.Table:
-    """A row (the schema's columns) of a part for each wanted hash."""
+    """The rows (the schema's columns) of parts that reuse a vector of these hashes.
+
+    All of them: rows of one hash may have different texts, if their file had another name.
+    """
     left = Hashes(wanted)
-    seen: set[bytes] = set()
     found = [schema.empty_table()]
     for path in parts:
         table = read_shard(path, columns=[*schema.names, "text_hash", "reused"])
         table = table.filter(table.column("reused"))
-        hashes = table.column("text_hash").to_pylist()
-        held = left.holds(as_words(hashes))
-        rows = []
-        for row, (one, is_wanted) in enumerate(zip(hashes, held, strict=True)):
-            if is_wanted and one not in seen:
-                seen.add(one)
-                rows.append(row)
-        found.append(conform(table.take(pa.array(rows, pa.int64())), schema))
+        held = left.holds(as_words(table.column("text_hash").to_pylist()))
+        found.append(conform(table.filter(pa.array(held)), schema))
     return pa.concat_tables(found)
 
 

@@ -104,6 +104,7 @@ def _files_of(source: str, counts: Counter[str], seen: set[tuple[int, int]]) -> 
 def _walk(root: str, counts: Counter[str], seen: set[tuple[int, int]]) -> Iterator[str]:
     """Files under a folder; links to folders are followed, and no folder is read twice."""
     for folder, folders, names in os.walk(root, followlinks=True, onerror=_unreadable):
+        folders.sort()  # which of two ways to a folder counts does not depend on the disk's order
         status = Path(folder).stat()
         if (status.st_dev, status.st_ino) in seen:
             folders.clear()
@@ -167,8 +168,10 @@ def _parts(path: str, size: int, part_size: int) -> list[tuple[int | None, int |
         return [(None, None)]
     try:
         with open_bytes(path) as file:
-            kind = sniff(file.read(_HEAD), path).kind
-        if kind == "jsonl":
+            head = file.read(_HEAD)
+        kind = sniff(head, path).kind
+        # A part begins after a byte \n, which is half a character in UTF-16.
+        if kind == "jsonl" and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
             return [(start, min(start + part_size, size)) for start in range(0, size, part_size)]
         if kind == "parquet":
             return _row_group_parts(path, part_size)

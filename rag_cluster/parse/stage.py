@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,26 @@ from rag_cluster.fields import find_unfit
 from rag_cluster.parse.formats import PARSER_VERSION
 from rag_cluster.parse.isolate import CRASHED, OUT_OF_MEMORY, Isolated
 from rag_cluster.parse.parsed import ParseError
-from rag_cluster.parse.rows import Row, failed_row
+from rag_cluster.parse.rows import Row, failed_row, make_row
 from rag_cluster.schema import DOCUMENT, FILE, part_name, rows_to_table
 from rag_cluster.storage.places import is_remote_url, reason, refusals
 
+# Another version of these may make another text of the same file.
+LIBRARIES = ("pymupdf", "pymupdf4llm", "trafilatura", "lxml", "python-docx", "markdown-it-py")
+
 
 def parser_fingerprint(config: Config) -> str:
-    """What names the settings that documents were made with; limits do not change a document."""
+    """What names the settings and libraries that documents were made with.
+
+    Limits are left out: they do not change a document.
+    """
     limits = {"timeout_s", "memory_mb", "record_part_mb", "retries"}
     kept = config.parse.model_dump(mode="json", exclude=limits)
     if config.metadata.mismatch == "fail":
         kept["fields"] = sorted(config.metadata.fields.items())
-    return fingerprint(str(PARSER_VERSION), *(f"{name}={value}" for name, value in kept.items()))
+    libraries = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
+    settings = [f"{name}={value}" for name, value in kept.items()]
+    return fingerprint(str(PARSER_VERSION), *settings, *libraries)
 
 
 class Parser:
@@ -52,7 +61,8 @@ class Parser:
                 "part": part_name(file["part_start"], file["part_end"]),
                 "etag": file["etag"],
                 "parse": self._fingerprint,
-                "documents": len(found),
+                # A line that stands twice in a file is one document.
+                "documents": len({(row["doc_id"], row["content_hash"]) for row in found}),
             }
             rows.extend(self._checked(row) | {"source": source} for row in found)
         return rows_to_table(rows, DOCUMENT)
@@ -80,7 +90,10 @@ class Parser:
         while True:
             tries += 1
             try:
-                return self._child.call(parse_source, uri, start, end, self._config)
+                rows = self._child.call(parse_source, uri, start, end, self._config)
+                if rows or start is not None:
+                    return rows
+                return [make_row(uri, b"", status="empty", error="no records")]
             except ParseError as error:
                 failure = error
             if failure.reason not in (CRASHED, OUT_OF_MEMORY) or tries > self._config.retries:

@@ -49,8 +49,9 @@ class Collection:
         """Raises CollectionError with the first file that is not what the manifest says."""
         for name, problem in self.problems(small_only=True):
             raise CollectionError(
-                f"{self.folder / name} {problem}: ingest again, or go back to another version "
-                f"('rag-cluster versions --collection {self.path}' lists them)"
+                f"{self.folder / name} {problem}: go back to another version ('rag-cluster "
+                f"versions --collection {self.path}' lists them), or ingest all sources into a new "
+                "collection"
             )
 
     def problems(self, *, small_only: bool = False) -> Iterator[tuple[str, str]]:

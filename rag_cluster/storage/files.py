@@ -63,7 +63,10 @@ def read_shard(path: Path, **options: Any) -> pa.Table:
     try:
         return read_table(path, **options)
     except refusals(pa.ArrowInvalid) as error:
-        raise CollectionError(f"{path} cannot be read, ingest again: {error}") from None
+        raise CollectionError(
+            f"{path} cannot be read: {error}. Go back to another version ('rag-cluster versions' "
+            "lists them), or ingest all sources into a new collection"
+        ) from None
 
 
 def write_table(table: pa.Table, path: Path, **options: Any) -> None:

@@ -91,3 +91,34 @@ def test_records_with_one_id_keep_their_own_chunks(tmp_path: Path) -> None:
     [chunk] = rows(tmp_path, "chunks")
     [good] = [row for row in rows(tmp_path, "documents") if row["status"] == "ok"]
     assert good["text"] == chunk["text"]
+
+
+def test_an_id_that_an_old_and_a_new_file_claim_is_the_first_ones(tmp_path: Path) -> None:
+    old = documents({"b#x": "Said by b."})
+    run(tmp_path / "1" / "work", old)
+    gather(tmp_path / "1", old)
+    doc_id = old["doc_id"][0].as_py()
+    new = documents({"a#x": "Said by a."}, doc_id=doc_id)
+    run(tmp_path / "2" / "work", new)
+    before = {"old": tmp_path / "1" / "version", "old_shards": 1}
+    [found] = gather(tmp_path / "2", new, **before)
+    assert found.documents == {"ok": 1, "failed": 1}
+    assert [row["text"] for row in rows(tmp_path / "2", "chunks")] == ["Said by a."]
+    # The other way round: the published one keeps it.
+    later = documents({"c#x": "Said by c."}, doc_id=doc_id)
+    run(tmp_path / "3" / "work", later)
+    gather(tmp_path / "3", later, **before)
+    assert [row["text"] for row in rows(tmp_path / "3", "chunks")] == ["Said by b."]
+
+
+def test_a_file_that_could_be_read_after_all_has_not_failed(tmp_path: Path) -> None:
+    failed = documents({"a": ""}, status="failed", error="cannot be read", content_hash="none")
+    good = documents({"a": "It is there."})
+    source = good.column("source")
+    both = pa.concat_tables(
+        [failed.set_column(failed.schema.get_field_index("source"), "source", source), good]
+    )
+    run(tmp_path / "work", both)
+    [found] = gather(tmp_path, good)
+    assert found.documents == {"ok": 1}
+    assert [row["text"] for row in rows(tmp_path, "chunks")] == ["It is there."]

@@ -61,15 +61,17 @@ def test_a_text_that_another_worker_took_on_is_left_to_it() -> None:
 
 
 def test_a_file_with_another_name_keeps_its_vectors(tmp_path: Path) -> None:
-    before = Embedder(SETTINGS)(chunks("old name: text"))
+    before = Embedder(SETTINGS)(chunks("text", context="old name"))
     write_table(before.select(CHUNK.names), tmp_path / "chunks.parquet")
     write_table(before.select(["vector", "text_hash"]), tmp_path / "vectors.parquet")
     paths = [(tmp_path / "chunks.parquet", tmp_path / "vectors.parquet")]
     moved = reuse.moved_texts(paths, frozenset({"h"}))
-    known = Hashes(as_words([digest("old name: text")]))
-    table = Embedder(SETTINGS, known=known, moved=moved)(chunks("new name: text", "more"))
+    known = Hashes(as_words([digest("old name\ntext")]))
+    embedder = Embedder(SETTINGS, known=known, moved=moved)
+    table = embedder(chunks("text", "more", context="new name"))
     assert table["reused"].to_pylist() == [True, False]
-    assert table["text_hash"].to_pylist() == [digest("old name: text"), digest("more")]
+    assert table["text_hash"].to_pylist() == [digest("old name\ntext"), digest("new name\nmore")]
+    assert embedder(chunks("edited", context="new name"))["reused"].to_pylist() == [False]
     other = reuse.moved_texts(paths, frozenset({"another content"}))
     assert other.find(as_words([b"x" * 16]))[0].tolist() == [False]
 
@@ -79,5 +81,5 @@ def test_rows_of_texts_that_nobody_encoded(tmp_path: Path) -> None:
     path = part(tmp_path, lost(chunks("a", "b", "a")))
     wanted = reuse.find_wanted([path])
     rows = reuse.rows_of([path], wanted, CHUNK)
-    assert rows["text"].to_pylist() == ["a", "b"]
+    assert rows["text"].to_pylist() == ["a", "b", "a"]
     assert rows.schema.equals(CHUNK)

@@ -111,3 +111,25 @@ def test_names_that_are_hard_to_write(tmp_path: Path) -> None:
     assert set(table["status"].to_pylist()) == {"ok"}
     assert sorted(Path(uri).name for uri in table["uri"].to_pylist()) == sorted(names)
     assert len(set(table["doc_id"].to_pylist())) == len(names)
+
+
+def test_a_file_without_records_is_a_row_and_a_repeated_line_one_document(tmp_path: Path) -> None:
+    (tmp_path / "blank.jsonl").write_text("\n\n")
+    (tmp_path / "twice.jsonl").write_text('{"_id": "a", "text": "x"}\n' * 2)
+    parser = Parser(Config())
+    table = parser(list_files([str(tmp_path)], Config()))
+    parser.close()
+    assert table["status"].to_pylist() == ["empty", "ok", "ok"]
+    assert table["error"].to_pylist()[0] == "no records"
+    assert [source["documents"] for source in table["source"].to_pylist()] == [1, 1, 1]
+
+
+def test_records_in_utf16_are_not_cut_into_parts(tmp_path: Path) -> None:
+    config = build({"parse": {"record_part_mb": 1}})
+    line = '{"_id": "%d", "text": "' + "word " * 2000 + '"}\n'
+    text = "".join(line % n for n in range(100))
+    (tmp_path / "c.jsonl").write_bytes(text.encode("utf-16"))
+    parser = Parser(config)
+    table = parser(list_files([str(tmp_path)], config))
+    parser.close()
+    assert table["status"].to_pylist() == ["ok"] * 100

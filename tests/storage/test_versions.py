@@ -82,7 +82,7 @@ def test_what_is_damaged_is_found_when_it_is_opened(home: str) -> None:
     path = opened.folder / "chunks" / "shard-00000.parquet"
     good = path.read_bytes()
     write_file(path, lambda p: p.write_bytes(good[:-1]))
-    with pytest.raises(CollectionError, match=rf"{NAME} has .* bytes and not .*: ingest again, or"):
+    with pytest.raises(CollectionError, match=rf"{NAME} has .* bytes and not .*: go back to"):
         Collection.open(home)
     write_file(path, lambda p: p.write_bytes(good[:-1] + b"?"))
     problem = (NAME, "differs from its checksum")
