@@ -9,6 +9,7 @@ import pytest
 from rag_cluster import config
 from rag_cluster.progress import Count, Snapshot
 from rag_cluster.report import make_report, readable, write_report
+from rag_cluster.show.ingest import describe
 
 MANIFEST = {
     "version": "v000002",
@@ -56,3 +57,17 @@ def test_no_estimate_without_work(tmp_path: Path) -> None:
     assert "3 documents are near-duplicates of 2 others" in lines[2]
     write_report(tmp_path, made)
     assert (tmp_path / "report.md").read_text() == "\n".join(lines) + "\n"
+
+
+def test_a_line_of_progress_says_what_is_done_stage_by_stage_and_what_is_left() -> None:
+    steps = {
+        "parse": Count(rows_in=50, rows_out=60, failed=2, seconds=9.0),
+        "keep": Count(rows_in=60, rows_out=58, seconds=1.0),
+        "chunk": Count(rows_in=40, rows_out=80, seconds=1.0),
+        "embed": Count(rows_in=60, rows_out=60, seconds=30.0, encoded=60),
+    }
+    # 100 files give 120 documents of 2 chunks: 240 chunks, of which 60 took 20 s.
+    assert describe(Snapshot(files=100, size=1, elapsed=20.0, steps=steps)) == (
+        "0m20s  50/100 files, 60 documents (2 failed), 40 chunked, 60 chunks embedded, "
+        "2.0 documents/s, 3 chunks/s, about 1m00s left"
+    )

@@ -25,12 +25,17 @@ def describe(snapshot: Snapshot) -> str:
     parts = [
         f"{parse.rows_in:,}/{snapshot.files:,} files",
         f"{parse.rows_out:,} documents ({parse.failed:,} failed)",
-        f"{embed.rows_out:,} chunks",
+        f"{embed.rows_out:,} chunks embedded",
     ]
     if indexed:
         parts.append("building the index")
     elif embed.rows_out:
-        parts.append(f"{embed.rows_out / snapshot.elapsed:.0f} chunks/s")
+        documents = snapshot.step("chunk").rows_in
+        parts.insert(2, f"{documents:,} chunked")
+        parts.append(
+            f"{documents / snapshot.elapsed:.1f} documents/s, "
+            f"{embed.rows_out / snapshot.elapsed:.0f} chunks/s"
+        )
         if snapshot.seconds_left is not None:
             parts.append(f"about {_duration(snapshot.seconds_left)} left")
     else:
