@@ -74,10 +74,10 @@ def test_ctrl_c_and_the_run_after_it(
     _, said = long_run.communicate(timeout=60)
     assert long_run.returncode == 130
     lines = [line for line in said.splitlines() if "files, " not in line]
-    assert len(lines) == 3, said
-    assert lines[0] == "starting Ray and loading the encoder"
-    assert lines[1].startswith("stopping: ")
-    assert lines[2].startswith("rag-cluster: interrupted")
+    lines = [line for line in lines if not line.startswith("starting ")]
+    assert len(lines) == 2, said
+    assert lines[0].startswith("stopping: ")
+    assert lines[1].startswith("rag-cluster: interrupted")
     check_old_version(published)
     assert [entry.name for entry in (published / "versions").iterdir()] == ["v000001"]
     assert run(arguments(tmp_path / "many" / "0.txt", published)) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,10 @@ def _shown(out: Console) -> Iterator[Callable[[Snapshot], None]]:
         with out.status("starting Ray") as status:
             yield lambda snapshot: status.update(describe(snapshot))
         return
-    out.print("starting Ray and loading the encoder", highlight=False)
+    # Not at once: a mistake is told before Ray is started, in one line.
+    begun = threading.Timer(3.0, out.print, ["starting Ray and loading the encoder"])
+    begun.daemon = True
+    begun.start()
     last = time.monotonic()
 
     def line(snapshot: Snapshot) -> None:
@@ -81,7 +85,10 @@ def _shown(out: Console) -> Iterator[Callable[[Snapshot], None]]:
             last = time.monotonic()
             out.print(describe(snapshot), highlight=False, soft_wrap=True)
 
-    yield line
+    try:
+        yield line
+    finally:
+        begun.cancel()
 
 
 def summary(result: dict[str, Any]) -> None:
