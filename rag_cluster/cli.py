@@ -7,6 +7,7 @@ documents failed than `max_failed_fraction` allows; 130 interrupted.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,10 +99,7 @@ def ingest(
             retry_failed=retry_failed,
             on_progress=on_progress,
         )
-    if as_json:
-        _print_json(summary)
-    else:
-        show.summary(summary)
+    _tell(summary, show.summary, as_json=as_json)
     counts = summary["this_run"]
     failed = counts["failed"] / max(1, sum(counts.values()))
     if failed > effective.max_failed_fraction:
@@ -205,10 +203,7 @@ def inspect(
         content = inspection.chunks(opened)
     else:
         content = inspection.overview(opened)
-    if as_json:
-        _print_json(content)
-    else:
-        show.report(content)
+    _tell(content, show.report, as_json=as_json)
     if audit and content["problems"]:
         raise typer.Exit(1)
 
@@ -220,10 +215,7 @@ def versions(collection: CollectionOption, as_json: JsonOption = False) -> None:
     from rag_cluster.show import versions as show
 
     report = upkeep.listing(collection)
-    if as_json:
-        _print_json(report)
-    else:
-        show.listing(report)
+    _tell(report, show.listing, as_json=as_json)
 
 
 @app.command()
@@ -233,10 +225,7 @@ def rollback(version: str, collection: CollectionOption, as_json: JsonOption = F
     from rag_cluster.show import versions as show
 
     report = upkeep.rollback(collection, version)
-    if as_json:
-        _print_json(report)
-    else:
-        show.rolled_back(report)
+    _tell(report, show.rolled_back, as_json=as_json)
 
 
 @app.command()
@@ -250,10 +239,7 @@ def prune(
     from rag_cluster.show import versions as show
 
     report = upkeep.prune(collection, keep)
-    if as_json:
-        _print_json(report)
-    else:
-        show.pruned(report)
+    _tell(report, show.pruned, as_json=as_json)
 
 
 @app.command()
@@ -271,10 +257,7 @@ def delete(
     from rag_cluster.show import versions as show
 
     report = deletion.delete(collection, document or [], _parse_json(where))
-    if as_json:
-        _print_json(report)
-    else:
-        show.deletion(report)
+    _tell(report, show.deletion, as_json=as_json)
 
 
 @app.command()
@@ -347,6 +330,13 @@ def _print_json(value: dict[str, Any]) -> None:
     import json
 
     typer.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _tell(report: dict[str, Any], show: Callable[[dict[str, Any]], None], *, as_json: bool) -> None:
+    if as_json:
+        _print_json(report)
+    else:
+        show(report)
 
 
 def _complain(message: str) -> None:

@@ -98,23 +98,14 @@ class _Counter:
     def claim(self, words: Words, batch: bytes) -> Mask:
         return self.claimed.claim(words, batch)
 
-    def add(
-        self,
-        step: str,
-        rows_in: int,
-        rows_out: int,
-        failed: int,
-        seconds: float,
-        encoded: int,
-        node: str,
-    ) -> None:
+    def add(self, step: str, done: Count) -> None:
         count = self.steps.setdefault(step, Count())
-        count.rows_in += rows_in
-        count.rows_out += rows_out
-        count.failed += failed
-        count.seconds += seconds
-        count.encoded += encoded
-        count.nodes[node] += rows_in
+        count.rows_in += done.rows_in
+        count.rows_out += done.rows_out
+        count.failed += done.failed
+        count.seconds += done.seconds
+        count.encoded += done.encoded
+        count.nodes.update(done.nodes)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self.files, self.size, time.monotonic() - self.start, dict(self.steps))
@@ -151,7 +142,8 @@ class Progress:
     ) -> None:
         """Counts work that was done; it does not wait."""
         node = ray.get_runtime_context().get_node_id()
-        self._counter.add.remote(step, rows_in, rows_out, failed, seconds, encoded, node)
+        done = Count(rows_in, rows_out, failed, seconds, encoded, Counter({node: rows_in}))
+        self._counter.add.remote(step, done)
 
     def claim(self, words: Words, batch: bytes) -> Mask:
         """For each text hash (uint64 [n, 2]) whether the batch is the first to ask; bool [n].
