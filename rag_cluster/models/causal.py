@@ -13,6 +13,7 @@ from rag_cluster.models.encoder import choose_device, choose_dtype
 from rag_cluster.models.fakes import cut_at
 from rag_cluster.models.locate import resolve_model
 from rag_cluster.models.ports import Completion, Message, Request
+from rag_cluster.models.prompting import PromptTokenizer
 
 
 class TransformersLLM:
@@ -22,18 +23,25 @@ class TransformersLLM:
     blank lines. A prompt longer than the window is refused rather than cut.
     """
 
-    def __init__(self, model: str, device: str = "auto") -> None:
+    def __init__(
+        self,
+        model: str,
+        device: str = "auto",
+        *,
+        revision: str | None = None,
+        window: int | None = None,
+    ) -> None:
         import transformers
         from transformers.utils import logging
 
         self.name = model
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="llm")
-        folder = resolve_model(model)
+        folder = resolve_model(model, revision)
         self._device = choose_device(device)
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
         try:
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            self._prompts = PromptTokenizer(folder)
             loaded = transformers.AutoModelForCausalLM.from_pretrained(
                 folder, dtype=choose_dtype("auto", self._device)
             )
@@ -44,7 +52,9 @@ class TransformersLLM:
             if shown:
                 logging.enable_progress_bar()
         self._model = loaded.to(self._device).eval()
-        self._window: int | None = getattr(loaded.config, "max_position_embeddings", None)
+        self._tokenizer = self._prompts.tokenizer
+        own = self._prompts.window
+        self._window = min(filter(None, (window, own)), default=None)
 
     async def generate(self, request: Request) -> Completion:
         """The whole completion. Raises ModelError where it is empty or the prompt is too long."""
@@ -111,18 +121,10 @@ class TransformersLLM:
         return Completion(text, length, len(made))
 
     def _encode(self, messages: Sequence[Message]) -> Any:
-        turns = [{"role": message.role, "content": message.content} for message in messages]
-        if self._tokenizer.chat_template:
-            text = self._tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True
-            )
-            # The template writes the special tokens itself.
-            encoded = self._tokenizer(text, return_tensors="pt", add_special_tokens=False)
-        else:
-            text = "\n\n".join(message.content for message in messages)
-            encoded = self._tokenizer(text, return_tensors="pt")
-        kept = {name: encoded[name] for name in ("input_ids", "attention_mask")}
-        return {name: value.to(self._device) for name, value in kept.items()}
+        import torch
+
+        ids = torch.tensor([self._prompts.encode(messages)], device=self._device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
 class _Streamer:

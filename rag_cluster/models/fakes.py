@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -104,6 +106,47 @@ class FakeLLM:
         completion = await self.generate(request)
         for piece in _pieces(completion.text):
             yield piece
+
+
+class EchoLLM:
+    """Answers with the longest words of what it was asked last, in their order; `llm.engine: fake`.
+
+    Where JSON is wanted, every string of it is that answer. Token counts are words, and none is
+    cached.
+    """
+
+    name = "fake"
+
+    async def generate(self, request: Request) -> Completion:
+        """At most `max_tokens` words, and at most 12."""
+        asked = words(request.messages[-1].content)
+        most = min(12, request.max_tokens)
+        kept = sorted(dict.fromkeys(asked), key=lambda word: (-len(word), word))[:most]
+        said = " ".join(word for word in dict.fromkeys(asked) if word in kept) or "nothing"
+        if request.json_schema is not None:
+            said = json.dumps(_instance(request.json_schema, said), ensure_ascii=False)
+        count = sum(len(words(message.content)) for message in request.messages)
+        return Completion(said, count, len(words(said)))
+
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        """The answer, word by word."""
+        for piece in _pieces((await self.generate(request)).text):
+            yield piece
+
+
+def _instance(schema: Mapping[str, Any], said: str) -> Any:
+    """The smallest JSON value of a schema, with `said` as each of its strings."""
+    match schema.get("type"):
+        case "object":
+            return {name: _instance(one, said) for name, one in schema["properties"].items()}
+        case "array":
+            return [_instance(schema["items"], said)]
+        case "boolean":
+            return True
+        case "integer" | "number":
+            return 1
+        case _:
+            return said
 
 
 def cut_at(text: str, stop: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
-from rag_cluster.config import Generate
+from rag_cluster.config import LanguageModel
 from rag_cluster.errors import ConfigError, ServiceError
 from rag_cluster.models.ports import LLM, Completion, Request
 
@@ -19,43 +19,58 @@ _LONGEST_WAIT_S = 20.0
 Result = TypeVar("Result")
 
 
-def load_llm(config: Generate) -> LLM:
-    """The language model of `generate.kind` `openai` or `transformers`.
+def load_llm(config: LanguageModel, section: str = "llm") -> LLM:
+    """The language model of `llm` (or of another `section` that has its keys), for requests.
 
-    Raises ConfigError where a key is missing, ModelError where a local model is not found.
+    Raises ConfigError where there is none, a key is missing, or the engine is for batches alone;
+    ModelError where a local model is not found.
     """
-    if config.kind == "extractive":
-        raise ConfigError("generate.kind is extractive, which uses no language model")
+    match config.engine:
+        case "none":
+            raise ConfigError(
+                f"this needs a language model: set {section}.engine and {section}.model"
+            )
+        case "vllm":
+            raise ConfigError(
+                f"{section}.engine is vllm, which runs in batches at ingest: for queries start "
+                f"'vllm serve' and set {section}.engine to openai and {section}.base_url to it"
+            )
+        case "fake":
+            from rag_cluster.models.fakes import EchoLLM
+
+            return EchoLLM()
     if config.model is None:
-        raise ConfigError(f"generate.kind is {config.kind}: name its model in generate.model")
-    if config.kind == "openai":
-        return OpenAIChat(config)
+        raise ConfigError(f"a language model of {config.engine}: name it in {section}.model")
+    if config.engine == "openai":
+        return OpenAIChat(config, section)
     from rag_cluster.models.causal import TransformersLLM
 
-    return TransformersLLM(config.model)
+    return TransformersLLM(config.model, revision=config.revision, window=config.window)
 
 
 class OpenAIChat:
     """A model behind OpenAI's chat completions API: vLLM, Ollama, or a hosted one.
 
-    Timeouts, lost connections, 429 and 5xx are tried again `generate.retries` times, after a wait
-    that doubles and is drawn at random up to its bound ("full jitter"), or that the server asks
-    for in Retry-After. A stream is tried again only until its first piece has come.
+    At most `concurrency` requests run at a time; others wait for their turn. Timeouts, lost
+    connections, 429 and 5xx are tried again `retries` times, after a wait that doubles and is drawn at
+    random up to its bound ("full jitter"), or that the server asks for in Retry-After. A stream is tried again only until its first piece has come.
     """
 
-    def __init__(self, config: Generate) -> None:
+    def __init__(self, config: LanguageModel, section: str = "llm") -> None:
         import openai
 
         self.name = config.model or ""
+        self._section = section
         key = os.environ.get(config.api_key_env)
         if key is None and config.base_url is None:
             raise ConfigError(
-                f"generate.kind is openai: set generate.base_url to your server, or the "
-                f"environment variable {config.api_key_env} for the hosted service"
+                f"{config.model!r} behind OpenAI's API: set {section}.base_url to your server, or "
+                f"the environment variable {config.api_key_env} for the hosted service"
             )
         self._retries = config.retries
         self._where = f"{config.model!r} at {config.base_url or 'the hosted service'}"
         self._timeout_s = config.timeout_s
+        self._turn = asyncio.Semaphore(config.concurrency)
         self._client = openai.AsyncOpenAI(
             # Servers of one's own take any key; the client insists on having one.
             api_key=key or "none",
@@ -76,8 +91,11 @@ class OpenAIChat:
             reason = answer.choices[0].finish_reason if answer.choices else "no choices"
             raise ServiceError(f"{self._where} answered without text ({reason})")
         usage = answer.usage
-        asked = usage.prompt_tokens if usage else 0
-        return Completion(text, asked, usage.completion_tokens if usage else 0)
+        if usage is None:
+            return Completion(text, 0, 0)
+        details = usage.prompt_tokens_details
+        cached = (details.cached_tokens or 0) if details else 0
+        return Completion(text, usage.prompt_tokens, usage.completion_tokens, cached)
 
     async def stream(self, request: Request) -> AsyncIterator[str]:
         """Pieces of the completion as they come. Raises ServiceError as `generate` does."""
@@ -97,7 +115,9 @@ class OpenAIChat:
                     came = True
                     yield text
         except openai.OpenAIError as error:
-            raise ServiceError(f"{self._where} broke off its answer: {_reason(error)}") from error
+            raise ServiceError(
+                f"{self._where} broke off its answer: {self._reason(error)}"
+            ) from error
         finally:
             await pieces.close()
         if not came:
@@ -114,7 +134,14 @@ class OpenAIChat:
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
         }
-        return arguments | ({"stop": list(request.stop)} if request.stop else {})
+        if request.stop:
+            arguments["stop"] = list(request.stop)
+        if request.json_schema is not None:
+            arguments["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": dict(request.json_schema)},
+            }
+        return arguments
 
     async def _retried(self, call: Callable[[], Awaitable[Result]]) -> Result:
         import openai
@@ -122,7 +149,8 @@ class OpenAIChat:
         for attempt in range(self._retries + 1):
             try:
                 # The client's own timeout is per read: a server that trickles would hold us.
-                return await asyncio.wait_for(call(), self._timeout_s)
+                async with self._turn:
+                    return await asyncio.wait_for(call(), self._timeout_s)
             except (openai.OpenAIError, TimeoutError) as error:
                 last = error
                 if not _passing(error):
@@ -130,7 +158,16 @@ class OpenAIChat:
             if attempt < self._retries:
                 await asyncio.sleep(_wait_s(last, attempt))
         tries = "" if not _passing(last) else f" after {attempt + 1} tries"
-        raise ServiceError(f"{self._where} failed{tries}: {_reason(last)}") from last
+        raise ServiceError(f"{self._where} failed{tries}: {self._reason(last)}") from last
+
+    def _reason(self, error: Exception) -> str:
+        import openai
+
+        if isinstance(error, openai.APITimeoutError | TimeoutError):
+            return f"no answer in time ({self._section}.timeout_s)"
+        if isinstance(error, openai.APIStatusError):
+            return f"HTTP {error.status_code}: {' '.join(str(error.message).split())[:300]}"
+        return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _passing(error: Exception) -> bool:
@@ -150,13 +187,3 @@ def _wait_s(error: Exception, attempt: int) -> float:
     except ValueError:
         bound = min(_FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S)
         return random.uniform(0, bound)  # noqa: S311 - jitter, not a secret
-
-
-def _reason(error: Exception) -> str:
-    import openai
-
-    if isinstance(error, openai.APITimeoutError | TimeoutError):
-        return "no answer in time (generate.timeout_s)"
-    if isinstance(error, openai.APIStatusError):
-        return f"HTTP {error.status_code}: {' '.join(str(error.message).split())[:300]}"
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -7,9 +7,9 @@ remote replica behind it; `rag_cluster.models.threads` makes either of a synchro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,21 +71,30 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a language model is asked. `stop` ends the completion before any of its strings."""
+    """What a language model is asked. `stop` ends the completion before any of its strings.
+
+    `json_schema` says what JSON is wanted. Engines that can keep to a schema do; the answer of any
+    is to be checked (`models.structured`).
+    """
 
     messages: tuple[Message, ...]
     max_tokens: int = 400
     temperature: float = 0.0
     stop: tuple[str, ...] = field(default=())
+    json_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a language model said. Token counts are the engine's own, 0 where it gives none."""
+    """What a language model said. Token counts are the engine's own, 0 where it gives none.
+
+    `cached_tokens` are those of the prompt that the engine had computed before.
+    """
 
     text: str
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
 
 
 class LLM(Protocol):

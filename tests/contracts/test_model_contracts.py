@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_cluster.config import Embed, Generate
+from rag_cluster.config import Embed, LanguageModel
 from rag_cluster.models.encoder import load_encoder
 from rag_cluster.models.fakes import FakeEncoder, FakeLLM, FakeScorer
 from rag_cluster.models.llm import load_llm
@@ -102,10 +102,10 @@ def llm(request, tmp_path_factory):
             yield FakeLLM(lambda _: "the cat sat on the red mat")
         case "openai":
             with chat_server.serve(lambda call: chat_server.answer("the cat sat", call)) as url:
-                yield load_llm(Generate(kind="openai", model="tiny", base_url=url))
+                yield load_llm(LanguageModel(engine="openai", model="tiny", base_url=url))
         case _:
             model = tiny_models.save_language_model(tmp_path_factory.mktemp("lm"))
-            made = load_llm(Generate(kind="transformers", model=model))
+            made = load_llm(LanguageModel(engine="transformers", model=model))
             yield made
             made.close()
 

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 import tiny_models
 
-from rag_cluster.config import Generate
+from rag_cluster.config import LanguageModel
 from rag_cluster.errors import ModelError
 from rag_cluster.models.llm import load_llm
 from rag_cluster.models.ports import Message, Request
@@ -14,7 +14,7 @@ TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}the"
 @pytest.fixture(scope="module")
 def llm(tmp_path_factory):
     model = tiny_models.save_language_model(tmp_path_factory.mktemp("lm"))
-    made = load_llm(Generate(kind="transformers", model=model))
+    made = load_llm(LanguageModel(engine="transformers", model=model))
     yield made
     made.close()
 
@@ -41,7 +41,7 @@ def test_a_stop_string_ends_the_answer_before_it(llm):
 
 def test_the_chat_template_is_used_where_there_is_one(tmp_path):
     model = tiny_models.save_language_model(tmp_path, TEMPLATE)
-    llm = load_llm(Generate(kind="transformers", model=model))
+    llm = load_llm(LanguageModel(engine="transformers", model=model))
     done = asyncio.run(llm.generate(ask("cat", max_tokens=2)))
     llm.close()
     assert done.prompt_tokens == 3  # the cat the

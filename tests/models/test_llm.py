@@ -6,7 +6,7 @@ import chat_server
 import pytest
 from chat_server import Reply
 
-from rag_cluster.config import Generate
+from rag_cluster.config import LanguageModel
 from rag_cluster.errors import ConfigError, ServiceError
 from rag_cluster.models.llm import load_llm
 from rag_cluster.models.ports import Message, Request
@@ -30,7 +30,7 @@ class Script:
 
 def ask(url, *, stream=False, **keys):
     async def run():
-        llm = load_llm(Generate(kind="openai", model="tiny", base_url=url, **keys))
+        llm = load_llm(LanguageModel(engine="openai", model="tiny", base_url=url, **keys))
         try:
             if stream:
                 return [piece async for piece in llm.stream(REQUEST)]
@@ -100,9 +100,11 @@ def test_a_stream_comes_in_pieces_after_a_busy_reply():
 
 
 def test_what_is_missing_is_said():
-    with pytest.raises(ConfigError, match=r"generate\.model"):
-        load_llm(Generate(kind="openai", base_url="http://localhost/v1"))
+    with pytest.raises(ConfigError, match=r"llm\.model"):
+        load_llm(LanguageModel(engine="openai", base_url="http://localhost/v1"))
     with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
-        load_llm(Generate(kind="openai", model="m", api_key_env="NO_SUCH_KEY"))
-    with pytest.raises(ConfigError, match="extractive"):
-        load_llm(Generate())
+        load_llm(LanguageModel(engine="openai", model="m", api_key_env="NO_SUCH_KEY"))
+    with pytest.raises(ConfigError, match=r"llm\.engine"):
+        load_llm(LanguageModel())
+    with pytest.raises(ConfigError, match="vllm serve"):
+        load_llm(LanguageModel(engine="vllm", model="m"))
