@@ -53,10 +53,14 @@ class Plan:
 BYTES_OF_AN_ENCODER = 256 * 2**10
 
 
-def share(config: Config, size: Size, files_bytes: int | None = None) -> Plan:
+def share(
+    config: Config, size: Size, files_bytes: int | None = None, encoding_steps: int = 1
+) -> Plan:
     """A share for every step, so that none waits for another's workers to end.
 
     `files_bytes` is how much there is to read, if that is known: for little there are few encoders.
+    `encoding_steps` is how many steps load an encoder: each of them has `encoders` workers, and
+    they share out what one step would get.
 
     Of the CPUs, encoders take half (on GPUs: one each), parsers a quarter (on GPUs: half), and the
     stateless tasks run in what is left. On few CPUs the shares are fractions. Parsing is short
@@ -72,12 +76,13 @@ def share(config: Config, size: Size, files_bytes: int | None = None) -> Plan:
             f"{size.gpus:g} GPUs"
         )
     if on_gpu:
-        encoders = resources.encoders or max(1, int(size.gpus / resources.encoder_gpus))
-        encoder_cpus = resources.encoder_cpus or min(1.0, cpus / 4 / encoders)
+        places = max(1, int(size.gpus / resources.encoder_gpus))
+        encoders = resources.encoders or max(1, places // encoding_steps)
+        encoder_cpus = resources.encoder_cpus or min(1.0, cpus / 4 / encoders / encoding_steps)
         parse_share = 0.5
     else:
         encoders = resources.encoders or max(1, int(min(cpus, max(4, cpus // 4))))
-        encoder_cpus = resources.encoder_cpus or cpus / 2 / encoders
+        encoder_cpus = resources.encoder_cpus or cpus / 2 / encoders / encoding_steps
         parse_share = 0.25
     encoder_cpus = encoder_cpus if encoder_cpus < 1 else math.floor(encoder_cpus)
     threads = max(1, int(cpus / encoders))
@@ -92,10 +97,16 @@ def share(config: Config, size: Size, files_bytes: int | None = None) -> Plan:
         parse_cpus=parse_cpus,
         encoders=encoders,
         encoder_cpus=encoder_cpus,
-        encoder_gpus=resources.encoder_gpus,
+        encoder_gpus=_gpus_each(config, size, encoders * encoding_steps) if on_gpu else 0.0,
         encoder_threads=threads,
         task_cpus=min(1.0, cpus / 8),
     )
+
+
+def _gpus_each(config: Config, size: Size, workers: int) -> float:
+    """GPUs of each worker that encodes: several share one where there are not enough."""
+    each = min(config.resources.encoder_gpus, size.gpus / workers)
+    return each if each < 1 else math.floor(each)
 
 
 @contextlib.contextmanager

@@ -185,6 +185,18 @@ def test_every_step_has_its_share_of_the_cluster(cpus: int, gpus: int) -> None:
     assert gpus or plan.encoders * plan.encoder_threads == cpus
 
 
+@pytest.mark.parametrize(("cpus", "gpus"), [(1, 0), (2, 0), (16, 0), (16, 1), (16, 3), (16, 4)])
+@pytest.mark.parametrize("steps", [2, 3])
+def test_steps_that_encode_share_what_one_would_get(cpus: int, gpus: int, steps: int) -> None:
+    made = config.load(None, [f"resources.encoder_gpus={int(gpus > 0)}"])
+    plan = cluster.share(made, cluster.Size(cpus, gpus), None, steps)
+    workers = plan.encoders * steps
+    taken = plan.parsers * plan.parse_cpus + workers * plan.encoder_cpus + plan.task_cpus
+    assert taken <= cpus
+    assert workers * plan.encoder_gpus <= gpus
+    assert (plan.encoder_gpus > 0) == (gpus > 0)
+
+
 def test_for_little_work_one_encoder_is_loaded() -> None:
     made = config.Config()
     little = cluster.share(made, cluster.Size(8, 0), 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rag_cluster.chunk.document import Document, Piece, Table
@@ -18,17 +19,26 @@ class Run:
     table: Table | None = None
 
 
+Cut = Callable[[Document, int, int, Rules], list[Piece]]
+
+
 def body_pieces(
-    document: Document, start: int, end: int, rules: Rules, heading_end: int = -1
+    document: Document,
+    start: int,
+    end: int,
+    rules: Rules,
+    *,
+    heading_end: int = -1,
+    cut: Cut = pack,
 ) -> list[Piece]:
-    """Pieces of [start, end): fragments of its text, and its tables by themselves.
+    """Pieces of [start, end): fragments of its text, made by `cut`, and its tables by themselves.
 
     A text under `rules.min_size` tokens (a caption, a unit) or a mere heading (up to `heading_end`)
     joins the table behind it, else the one before it, as far as the size allows.
     """
     pieces: list[Piece] = []
     lead: int | None = None
-    runs = _runs(document, start, end)
+    runs = runs_of(document, start, end)
     for index, run in enumerate(runs):
         if run.table is not None:
             first = run.start if lead is None else lead
@@ -42,11 +52,12 @@ def body_pieces(
         elif small and pieces and _fits(document, pieces[-1], run, rules):
             pieces[-1].end = run.end
         else:
-            pieces.extend(pack(document, run.start, run.end, rules))
+            pieces.extend(cut(document, run.start, run.end, rules))
     return pieces
 
 
-def _runs(document: Document, start: int, end: int) -> list[Run]:
+def runs_of(document: Document, start: int, end: int) -> list[Run]:
+    """The tables in [start, end) and the texts between them, in order."""
     runs: list[Run] = []
     position = start
     for table in document.tables_in(start, end):

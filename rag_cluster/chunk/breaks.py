@@ -41,7 +41,7 @@ def find_breaks(
     """
     paragraphs = {match.end() for match in _BLANK_LINES.finditer(text)}
     marks = [*edges, *(position for span in fences for position in span)]
-    paragraphs.update(_next_character(text, position) for position in marks)
+    paragraphs.update(next_character(text, position) for position in marks)
     lines = paragraphs | set(_line_breaks(text, fences))
     sentences = lines | set(_sentence_breaks(text, sorted(paragraphs)))
     words = sentences | {match.start() for match in _WORD.finditer(text)}
@@ -60,7 +60,8 @@ def _line_breaks(text: str, fences: list[Span]) -> Iterable[int]:
     return [*prose, *code]
 
 
-def _next_character(text: str, position: int) -> int:
+def next_character(text: str, position: int) -> int:
+    """The position, or that of the first character behind it which is not white space."""
     while position < len(text) and text[position].isspace():
         position += 1
     return position

@@ -13,9 +13,12 @@ from rag_cluster.chunk.document import Document, Piece, prepare
 from rag_cluster.chunk.fixed import fixed
 from rag_cluster.chunk.recursive import recursive
 from rag_cluster.chunk.section import section
+from rag_cluster.chunk.semantic import Links, find_links, semantic
 from rag_cluster.chunk.sentence import sentence
 from rag_cluster.config import Chunk, Config, fingerprint
 from rag_cluster.fields import read_fields
+from rag_cluster.models.encoder import load_encoder, revision_of
+from rag_cluster.models.ports import Encoder
 from rag_cluster.models.tokenizer import Tokenizer, load_tokenizer
 from rag_cluster.schema import DOCUMENT, chunk_id, chunk_schema, rows_to_table
 
@@ -23,8 +26,15 @@ Row = dict[str, Any]
 
 
 def chunker_fingerprint(config: Config) -> str:
-    """What names the chunker in chunk ids: its settings, and the model whose tokens it counts."""
-    return fingerprint(config.chunk, config.embed.model, config.embed.revision or "")
+    """What names the chunker in chunk ids: its settings, and the model whose tokens it counts.
+
+    Where that model's vectors decide as well, what makes them is a part of the name.
+    """
+    embed = config.embed
+    names = [embed.model, embed.revision or ""]
+    if config.chunk.strategy == "semantic":
+        names += [revision_of(embed), embed.passage_prefix, f"{embed.dim} {embed.max_tokens}"]
+    return fingerprint(config.chunk, *names)
 
 
 class Chunker:
@@ -32,14 +42,22 @@ class Chunker:
 
     Documents whose status is not "ok" give none. `tokens` is each chunk's own count. A chunk is
     larger than `chunk.size` only if it is one formula or one table row, which are never cut.
+
+    A strategy that compares vectors loads the configuration's encoder, which computes with
+    `threads` threads, unless it is given one.
     """
 
     takes = DOCUMENT
 
-    def __init__(self, config: Config) -> None:
+    def __init__(
+        self, config: Config, threads: int | None = None, encoder: Encoder | None = None
+    ) -> None:
         self._config = config
         self._fingerprint = chunker_fingerprint(config)
         self._tokenizer = load_tokenizer(config.embed.model, config.embed.revision)
+        self._encoder = encoder
+        if encoder is None and config.chunk.strategy == "semantic":
+            self._encoder = load_encoder(config.embed, threads)
         self.gives = chunk_schema(config.metadata.fields)
 
     def __call__(self, table: pa.Table) -> pa.Table:
@@ -51,7 +69,7 @@ class Chunker:
         return rows_to_table(rows, self.gives)
 
     def _chunks(self, row: Mapping[str, Any]) -> list[Row]:
-        document, pieces, tokens = cut(row, self._config.chunk, self._tokenizer)
+        document, pieces, tokens = cut(row, self._config.chunk, self._tokenizer, self._encoder)
         metadata = read_fields(row["metadata"], self._config.metadata.fields)
         pages = _Pages(row["pages"] or [])
         sections = _Sections(document)
@@ -91,7 +109,7 @@ class Chunker:
 
 
 def cut(
-    row: Mapping[str, Any], settings: Chunk, tokenizer: Tokenizer
+    row: Mapping[str, Any], settings: Chunk, tokenizer: Tokenizer, encoder: Encoder | None = None
 ) -> tuple[Document, list[Piece], list[int]]:
     """A DOCUMENT row, its pieces in order, and the tokens of each piece's own text.
 
@@ -101,20 +119,24 @@ def cut(
     """
     keep_whole = settings.strategy != "fixed"
     document = prepare(row, tokenizer, keep_whole=keep_whole, size=settings.size)
-    pieces = _pieces(document, settings)
+    links = None
+    if settings.strategy == "semantic":
+        assert encoder is not None
+        links = find_links(document, settings.semantic, encoder)
+    pieces = _pieces(document, settings, links)
     tokens = _count(document, pieces, tokenizer)
     excess = max(
         (_excess(p, n, settings.size) for p, n in zip(pieces, tokens, strict=True)), default=0
     )
     if excess > 0:
         smaller = settings.size - min(excess, settings.size // 8)
-        pieces = _pieces(document, settings.model_copy(update={"size": smaller}))
+        pieces = _pieces(document, settings.model_copy(update={"size": smaller}), links)
         pieces = [part for p in pieces for part in _halves(document, p, settings.size, tokenizer)]
         tokens = _count(document, pieces, tokenizer)
     return document, pieces, tokens
 
 
-def _pieces(document: Document, settings: Chunk) -> list[Piece]:
+def _pieces(document: Document, settings: Chunk, links: Links | None) -> list[Piece]:
     match settings.strategy:
         case "fixed":
             return fixed(document, settings)
@@ -124,6 +146,9 @@ def _pieces(document: Document, settings: Chunk) -> list[Piece]:
             return recursive(document, settings)
         case "section":
             return section(document, settings)
+        case "semantic":
+            assert links is not None
+            return semantic(document, settings, links)
 
 
 def _count(document: Document, pieces: list[Piece], tokenizer: Tokenizer) -> list[int]:

@@ -21,7 +21,8 @@ from rag_cluster.config import Embed
 from rag_cluster.errors import ModelError
 from rag_cluster.models.fakes import FakeEncoder
 from rag_cluster.models.locate import resolve_model
-from rag_cluster.models.ports import Encoder, Kind, Vectors
+from rag_cluster.models.ports import Encoder, Kind, Span, Vectors
+from rag_cluster.models.spans import check_mean_pooling, offsets_of, pool_spans
 from rag_cluster.models.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -103,6 +104,29 @@ class SentenceTransformerEncoder:
             mask = output["attention_mask"].cpu().numpy().astype(bool)
             for row, state, kept in zip(rows, states, mask, strict=True):
                 found[row] = _unit(state[kept][:, : self.dim])
+        return found
+
+    def encode_spans(self, texts: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Vectors]:
+        """For each text float32 [its spans, dim]; see `pool_spans`.
+
+        Raises ModelError for a model whose vectors are no means of token vectors.
+        """
+        check_mean_pooling(self._model, self._config.model)
+        # The model's own vectors are cut after its Normalize, where it has one.
+        unit_first = type(self._model[len(self._model) - 1]).__name__ == "Normalize"
+        prefix = self._prefixes["passage"]
+        found: list[Vectors] = [np.zeros((0, self.dim), dtype=np.float32)] * len(texts)
+        prefixed = [prefix + text for text in texts]
+        for rows in self._batches(prefixed):
+            output = self._forward([prefixed[row] for row in rows])
+            states = output["token_embeddings"].float().cpu().numpy()
+            mask = output["attention_mask"].cpu().numpy().astype(bool)
+            marks = offsets_of(self._model, [prefixed[row] for row in rows], self.max_tokens)
+            for row, state, kept, (offsets, special) in zip(rows, states, mask, marks, strict=True):
+                own = [(start + len(prefix), end + len(prefix)) for start, end in spans[row]]
+                pooled = pool_spans(state[kept], offsets, special, own, len(prefix))
+                pooled = (_unit(pooled) if unit_first else pooled)[:, : self.dim]
+                found[row] = _unit(pooled) if self._config.normalize else pooled
         return found
 
     def _batches(self, texts: Sequence[str]) -> list[list[int]]:
@@ -223,6 +247,16 @@ def load_transformer(kind: str, folder: str, device: str, dtype: torch.dtype) ->
         if shown:
             logging.enable_progress_bar()
     return model.eval()
+
+
+def revision_of(config: Embed) -> str:
+    """What the weights of the configuration's encoder are, as it says itself, without loading it.
+
+    Raises ModelError where the model is not found.
+    """
+    if config.model.startswith("fake:"):
+        return config.model
+    return weights_revision(resolve_model(config.model, config.revision))
 
 
 def weights_revision(folder: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rag_cluster.errors import ModelError
-from rag_cluster.models.ports import Completion, Kind, Request, Vectors
+from rag_cluster.models.ports import Completion, Kind, Request, Span, Vectors
 
 # A word, or one character of a script that is written without spaces.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u9fff]+")
@@ -55,6 +55,13 @@ class FakeEncoder:
         """For each text float32 [words, dim], each row of length 1."""
         scale = np.float32(1 / np.sqrt(self.dim))
         return [self._directions(text) * scale for text in texts]
+
+    def encode_spans(self, texts: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Vectors]:
+        """For each text float32 [its spans, dim]; what stands around a span plays no part."""
+        return [
+            self.encode([text[start:end] for start, end in own])
+            for text, own in zip(texts, spans, strict=True)
+        ]
 
     def _directions(self, text: str) -> Vectors:
         found = words(text)[: self.max_tokens - 2] or [""]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 Kind = Literal["query", "passage"]
+Span = tuple[int, int]  # [start, end) of a text, in code points
 
 
 class Encoder(Protocol):
@@ -38,6 +39,13 @@ class Encoder(Protocol):
 
     def encode_tokens(self, texts: Sequence[str], kind: Kind = "passage") -> list[Vectors]:
         """For each text float32 [tokens, dim], each row of length 1 (for late interaction)."""
+
+    def encode_spans(self, texts: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Vectors]:
+        """For each passage float32 [its spans, dim]: vectors of parts, read within the whole.
+
+        That of a span of the whole passage is what `encode` gives. Raises ModelError where the
+        model's vectors cannot be taken apart so.
+        """
 
 
 class Scorer(Protocol):

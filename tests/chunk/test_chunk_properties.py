@@ -13,18 +13,21 @@ from rag_cluster.chunk.audit import audit
 from rag_cluster.chunk.document import prepare
 from rag_cluster.chunk.fixed import fixed
 from rag_cluster.chunk.stage import Chunker, chunker_fingerprint
+from rag_cluster.models.fakes import FakeEncoder
 from rag_cluster.models.tokenizer import load_tokenizer
 
-STRATEGIES = ["section", "recursive", "sentence", "fixed"]
+STRATEGIES = ["section", "recursive", "sentence", "fixed", "semantic"]
 SIZES = st.sampled_from([(16, 0, 0), (16, 6, 4), (32, 8, 12), (60, 20, 24), (180, 20, 24)])
 
 
 def chunks_of(document: Made, strategy: str, sizes: tuple[int, int, int]) -> list[dict[str, Any]]:
     size, overlap, least = sizes
+    if strategy == "semantic":
+        overlap = 0
     chunk = {"strategy": strategy, "size": size, "overlap": overlap, "min_size": least}
     tree = config.build({"chunk": chunk})
     documents = document.documents()
-    chunks = Chunker(tree)(documents)
+    chunks = Chunker(tree, encoder=FakeEncoder(16))(documents)
     assert audit(documents, chunks, chunker_fingerprint(tree)) == []
     return chunks.to_pylist()
 
