@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_cluster import cluster
+from rag_cluster import cluster, generated
 from rag_cluster import config as configuration
 from rag_cluster.config import Config
 from rag_cluster.errors import IngestError, UsageError
@@ -48,6 +48,7 @@ def delete(
             writer, _job(writer, opened, config, doomed), opened.manifest["encoder"],
             Progress.start(FILE.empty_table()),
         )  # fmt: skip
+        manifest["llm"] = opened.manifest.get("llm")
         manifest |= {"sources": opened.manifest["sources"], "seconds": 0.0,
                      "work": {"files": 0, "documents": 0, "texts": 0}}  # fmt: skip
         left = leftovers(Collection(writer.path, writer.version, manifest), opened, doomed)
@@ -166,8 +167,9 @@ def leftovers(made: Collection, before: Collection, doomed: dict[str, str]) -> d
 
 
 def _documents_of(version: Collection, shard: int, ids: pa.Array) -> int:
-    """How many rows a shard has of documents, or of their signatures."""
-    paths = [version.shard_path("documents", shard), version.shard_path("duplicates", shard)]
+    """How many rows a shard has of documents, of their signatures, or of what was written."""
+    kinds = ("documents", "duplicates", generated.FOLDER)
+    paths = [version.shard_path(kind, shard) for kind in kinds]
     there = [path for path in paths if path.exists()]
     rows = [read_shard(path, columns=["doc_id"])["doc_id"] for path in there]
     return sum(pc.sum(pc.is_in(column, value_set=ids)).as_py() or 0 for column in rows)

@@ -73,5 +73,9 @@ class ServiceError(RagClusterError):
     """A remote service failed after retries."""
 
 
+class RefusedError(ServiceError):
+    """A remote service refuses what it is asked: a wrong key, no such model. Not tried again."""
+
+
 class IngestError(RagClusterError):
     """An ingest failed after it began; the collection's published version is untouched."""

@@ -1,6 +1,6 @@
-"""The batch pipeline: a list of steps, run as one streaming Ray Data plan, then the index.
+"""The batch pipeline: a plan that runs on Ray Data, then the index, then a new version.
 
-    FILE -> parse -> keep -> chunk -> enrich -> embed -> store -> (index.build) -> a new version
+    sources -> run (what is to do) -> plan (documents, chunks, vectors) -> index.build -> version
 
 `keep` and `store` write what passes through them to the run's work folder, by shard; the plan
 itself carries only small tables from step to step, so its memory does not grow with the corpus.
@@ -10,99 +10,31 @@ enter the plan (see `changes`).
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import ray.data
 
-from rag_cluster import cluster, work
-from rag_cluster.chunk.stage import Chunker
+from rag_cluster import cluster, generated, generation, work
 from rag_cluster.chunk.window import check_window
 from rag_cluster.config import Config, fingerprint
-from rag_cluster.embed import Claim, Embedder
-from rag_cluster.enrich import Enricher
 from rag_cluster.errors import UsageError
-from rag_cluster.hashes import Hashes
 from rag_cluster.index import build, reuse
 from rag_cluster.index.documents import Job
 from rag_cluster.models.encoder import load_encoder
 from rag_cluster.parse.sources import skipped
-from rag_cluster.parse.stage import Parser
+from rag_cluster.plan import Plan, chunk_parts
 from rag_cluster.progress import Progress, Snapshot, Watcher
 from rag_cluster.report import make_report, write_report
 from rag_cluster.run import Run, list_sources, prepare
-from rag_cluster.schema import DOCUMENT, FILE, STATUSES, chunk_schema
-from rag_cluster.steps import Shared, Stage, Step, check, source, through
+from rag_cluster.schema import STATUSES, chunk_schema
 from rag_cluster.storage import FORMAT, Writer, check_place, current_version
 from rag_cluster.storage.files import remove
 from rag_cluster.storage.lock import locked
-
-
-def steps(run: Run, progress: Progress) -> list[Step]:
-    """The pipeline of a run."""
-    config, shards = run.config, run.config.index.shards
-    chunks = chunk_schema(config.metadata.fields)
-    vectors = work.part_schema(config.metadata.fields, run.encoder["dim"])
-    plan = cluster.share(config, run.size, run.files_bytes)
-    done = Shared(run.changes.done)
-    keep = functools.partial(work.KeepDocuments, run.work, shards, done)
-    store = functools.partial(work.KeepChunks, run.work, shards)
-    embedder = functools.partial(
-        _embedder,
-        threads=plan.encoder_threads,
-        known=Shared(Hashes(reuse.held_hashes(run.known))),
-        moved=_moved(run),
-        claim=progress.claim,
-    )
-    name = f"{run.work} {time.time_ns()}"
-    return [
-        Step(
-            "parse", Parser, FILE, DOCUMENT, config.resources.parse_batch,
-            plan.parse_cpus, workers=(1, plan.parsers),
-        ),
-        Step("keep", lambda _: keep(), DOCUMENT, DOCUMENT, None, plan.task_cpus, run=name),
-        Step("chunk", Chunker, DOCUMENT, chunks, config.resources.chunk_batch, plan.task_cpus),
-        Step("enrich", Enricher, chunks, chunks, None, plan.task_cpus),
-        Step(
-            "embed", embedder, chunks, vectors, config.resources.encode_batch,
-            plan.encoder_cpus, plan.encoder_gpus, workers=(plan.encoders, plan.encoders),
-        ),
-        Step(
-            "store", lambda _: store(), vectors, work.KeepChunks.GIVES, None, plan.task_cpus,
-            run=name,
-        ),
-    ]  # fmt: skip
-
-
-def _embedder(
-    config: Config,
-    *,
-    threads: int,
-    known: Callable[[], Hashes],
-    moved: Callable[[], reuse.Moved] | None,
-    claim: Claim | None,
-) -> Stage:
-    renamed = None if moved is None else moved()
-    return Embedder(config, threads, known=known(), moved=renamed, claim=claim)
-
-
-def _moved(run: Run) -> Shared[reuse.Moved] | None:
-    """The vectors of files that may have got another name; None without any such file."""
-    if run.old is None or not run.changes.moved:
-        return None
-    paths = [
-        (run.old.shard_path("chunks", i), run.old.shard_path("vectors", i))
-        for i in range(run.old.shards)
-    ]
-    return Shared(reuse.moved_texts(paths, run.changes.moved))
 
 
 def ingest(
@@ -131,6 +63,7 @@ def ingest(
     before = current_version(place)
     listing = list_sources(sources, place, config, retry_failed=retry_failed)
     build.check(config)
+    generation.check(config.llm)
     if before:
         with locked(place):  # a second writer is told before Ray is started
             pass
@@ -139,17 +72,19 @@ def ingest(
         described = beside.submit(describe_encoder, config)
         with cluster.session(config) as size:
             encoder = described.result()
+            model = None if config.writes is None else generated.describe(config)
             name = fingerprint(
                 str(FORMAT), *sorted(sources), str(retry_failed),
                 *build.fingerprints(config).values(),
-                *(f"{key}={value}" for key, value in encoder.items()),
+                *(f"{key}={value}" for key, value in (encoder | (model or {})).items()),
             )  # fmt: skip
             with Writer(path, name) as writer, cluster.explained(writer.path):
                 if current_version(place) != before:  # what it read may not be listed yet
                     listing = list_sources(sources, place, config, retry_failed=retry_failed)
                 run = prepare(
-                    writer, listing, config, encoder, size, sync=sync, retry_failed=retry_failed
-                )
+                    writer, listing, config, encoder, model, size, sync=sync,
+                    retry_failed=retry_failed,
+                )  # fmt: skip
                 if run.unchanged:
                     summary = _nothing_to_do(run)
                 else:
@@ -188,13 +123,11 @@ def _make(
 ) -> dict[str, Any]:
     """Runs the plan, builds the version, publishes it; returns the summary."""
     progress = Progress.start(run.changes.files)
-    plan = steps(run, progress)
-    check(plan)
+    plan = Plan(run, progress)
     with Watcher(progress, on_progress):
-        data = _dataset(run, plan, progress)
-        if data is not None:
-            _consume(data)
-        manifest = build.build(writer, _job(run, plan, progress), run.encoder, progress)
+        plan.consume()
+        manifest = build.build(writer, _job(run, plan), run.encoder, progress)
+    manifest["llm"] = None if run.model is None else run.model | {"written": plan.texts}
     snapshot = progress.snapshot()
     manifest["work"] = {
         "files": snapshot.step("parse").rows_in,
@@ -222,43 +155,14 @@ def _summary(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     return summary
 
 
-def _dataset(run: Run, plan: Sequence[Step], progress: Progress) -> ray.data.Dataset | None:
-    """The documents to parse, and those to chunk again, through the plan; None without any."""
-    config = run.config
-    read, rest = plan[:2], plan[2:]
-    parts = []
-    if run.changes.files.num_rows:
-        parts.append(through(source(run.changes.files), read, config, progress))
-    if run.changes.restore:
-        assert run.old is not None
-        stored = work.stored_documents(
-            [run.old.shard_path("documents", i) for i in range(run.old.shards)]
-        )
-        restore = functools.partial(
-            work.RestoreDocuments, Shared(run.changes.gone), Shared(run.changes.done)
-        )
-        step = Step(
-            "restore", lambda _: restore(), work.STORED, DOCUMENT, 1, read[1].cpus, run=read[1].run
-        )
-        parts.append(through(source(stored), [step], config, progress))
-    if not parts:
-        return None
-    data = parts[0] if len(parts) == 1 else parts[0].union(parts[1])
-    return through(data, rest, config, progress)
-
-
-def _job(run: Run, plan: Sequence[Step], progress: Progress) -> Job:
+def _job(run: Run, plan: Plan) -> Job:
     """What the shards are gathered with; encodes first what no worker has encoded in the end."""
-    places, missing = build.locate_vectors(_chunk_parts(run), run.known)
+    places, missing = build.locate_vectors(chunk_parts(run), run.known)
     if len(missing):
-        embed, store = plan[-2:]
-        alone = functools.partial(
-            _embedder, threads=1, known=functools.partial(Hashes.of, ()), moved=None, claim=None
+        plan.encode(
+            reuse.rows_of(chunk_parts(run), missing, chunk_schema(run.config.metadata.fields))
         )
-        rows = reuse.rows_of(_chunk_parts(run), missing, embed.takes)
-        again = [dataclasses.replace(embed, make=alone), store]
-        _consume(through(source(rows), again, run.config, progress))
-        places, missing = build.locate_vectors(_chunk_parts(run), run.known)
+        places, missing = build.locate_vectors(chunk_parts(run), run.known)
     return Job(
         work=run.work,
         folder=run.writer.folder,
@@ -272,14 +176,6 @@ def _job(run: Run, plan: Sequence[Step], progress: Progress) -> Job:
         dim=run.encoder["dim"],
         places=places,
     )
-
-
-def _chunk_parts(run: Run) -> list[Path]:
-    return [
-        path
-        for shard in range(run.config.index.shards)
-        for path in work.part_files(run.work, work.CHUNKS, shard)
-    ]
 
 
 def describe_encoder(config: Config) -> dict[str, Any]:
@@ -298,11 +194,3 @@ def describe_encoder(config: Config) -> dict[str, Any]:
         "query_prefix": config.embed.query_prefix,
         "passage_prefix": config.embed.passage_prefix,
     }
-
-
-def _consume(data: ray.data.Dataset) -> None:
-    with warnings.catch_warnings():
-        # A few files keep no more than one encoder busy, and that is as it should be.
-        warnings.filterwarnings("ignore", "The minimum number of concurrent actors")
-        for _ in data.iter_batches(batch_size=None):
-            pass

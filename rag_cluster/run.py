@@ -25,13 +25,15 @@ from rag_cluster.storage import Collection, Writer, current_version
 class Run:
     """What a run knows before its first step.
 
-    `known` are the files that hold vectors of this encoder; `fits` says that what is published was
-    made with these settings.
+    `model` is the language model that writes for the chunks, if one does. `known` are the files
+    that hold vectors of this encoder; `fits` says that what is published was made with these
+    settings.
     """
 
     config: Config
     size: Size
     encoder: dict[str, Any]
+    model: dict[str, Any] | None
     writer: Writer
     old: Collection | None
     changes: changes.Changes
@@ -96,6 +98,7 @@ def prepare(
     listing: pa.Table,
     config: Config,
     encoder: dict[str, Any],
+    model: dict[str, Any] | None,
     size: Size,
     *,
     sync: bool,
@@ -110,7 +113,11 @@ def prepare(
     current = changes.current_contents(listing)
     same_encoder = old is not None and old.manifest["encoder"] == encoder
     made = build.fingerprints(config)["made"]
-    fits = old is None or (same_encoder and old.manifest["fingerprints"]["made"] == made)
+    fits = old is None or (
+        same_encoder
+        and old.manifest["fingerprints"]["made"] == made
+        and _model_of(old.manifest) == model
+    )
     found = changes.find_changes(
         listing,
         work.no_documents() if old is None else old.documents(work.IDENTITY),
@@ -123,4 +130,10 @@ def prepare(
     known = [path for i in range(shards) for path in work.part_files(writer.work, work.CHUNKS, i)]
     if old is not None and same_encoder:
         known += [*old.files_of("vectors"), *old.files_of("left_out")]
-    return Run(config, size, encoder, writer, old, found, current, tuple(known), fits)
+    return Run(config, size, encoder, model, writer, old, found, current, tuple(known), fits)
+
+
+def _model_of(manifest: dict[str, Any]) -> dict[str, Any] | None:
+    """The language model that wrote for a version's chunks; None if none did."""
+    llm = manifest.get("llm")
+    return None if llm is None else {name: llm[name] for name in llm if name != "written"}

@@ -118,6 +118,37 @@ CHUNK = pa.schema(
     ]
 )
 
+# What a language model is asked for a chunk: a conversation, or for a local engine its tokens.
+PROMPT = pa.schema(
+    [
+        ("prompt_hash", pa.binary(16)),  # names the request and the model
+        ("chunk_id", pa.string()),
+        ("doc_id", pa.string()),
+        ("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
+        ("tokens", pa.list_(pa.int32())),  # null where the engine makes them itself
+        ("dropped_tokens", pa.int32()),  # of the document that had no room in the window
+        ("max_tokens", pa.int32()),
+        ("json_schema", pa.string()),  # null where any text will do
+    ]
+)
+
+# What it wrote. Token counts are the engine's own; `cached_tokens` of the prompt were known to it.
+GENERATED = pa.schema(
+    [
+        ("prompt_hash", pa.binary(16)),
+        ("chunk_id", pa.string()),
+        ("doc_id", pa.string()),
+        ("text", pa.string()),  # null where it failed
+        ("error", pa.string()),  # null where it did not
+        ("model", pa.string()),
+        ("revision", pa.string()),
+        ("dropped_tokens", pa.int32()),
+        ("prompt_tokens", pa.int32()),
+        ("cached_tokens", pa.int32()),
+        ("completion_tokens", pa.int32()),
+    ]
+)
+
 QUERY = pa.schema([("query_id", pa.string()), ("text", pa.string())])
 
 HIT = pa.schema(

@@ -106,18 +106,32 @@ def stored_documents(shards: Iterable[Path]) -> pa.Table:
 
 
 class RestoreDocuments:
-    """Reads published documents that are to be chunked again: those that stay and are not done."""
+    """Reads stored documents that are to be chunked: those that stay and are not done.
 
-    def __init__(self, gone: Callable[[], Hashes], done: Callable[[], Hashes]) -> None:
-        self._gone = gone()
+    Those stay whose file `stays` says so of; see `file_digests`.
+    """
+
+    def __init__(
+        self, stays: Callable[[pa.Table], NDArray[np.bool_]], done: Callable[[], Hashes]
+    ) -> None:
+        self._stays = stays
         self._done = done()
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """DOCUMENT rows of the row groups (schema STORED)."""
         read = [files.read_row_group(place(row["uri"]), row["group"]) for row in table.to_pylist()]
         documents = conform(pa.concat_tables(read), DOCUMENT)
-        gone = self._gone.holds(file_digests(documents))
-        return to_chunk(documents.filter(pa.array(~gone)), self._done)
+        return to_chunk(documents.filter(pa.array(self._stays(documents))), self._done)
+
+
+def not_gone(documents: pa.Table, gone: Callable[[], Hashes]) -> NDArray[np.bool_]:
+    """Whether each published document's file is neither read again nor gone."""
+    return ~gone().holds(file_digests(documents))
+
+
+def still_current(documents: pa.Table, current: Callable[[], Hashes]) -> NDArray[np.bool_]:
+    """Whether each document that was read for this run is of its file as it is now."""
+    return are_current(documents, current())
 
 
 class KeepChunks:

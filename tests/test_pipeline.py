@@ -15,9 +15,11 @@ from rag_cluster.answer.query import Engine
 from rag_cluster.changes import find_changes
 from rag_cluster.errors import ConfigError, IngestError, ModelError, SourceError
 from rag_cluster.hashes import Hashes
+from rag_cluster.plan import Plan
 from rag_cluster.progress import Progress
 from rag_cluster.run import Run
 from rag_cluster.schema import DOCUMENT, FILE
+from rag_cluster.steps import check
 from rag_cluster.storage import Collection, Writer
 from rag_cluster.work import no_documents
 
@@ -165,14 +167,15 @@ def test_steps_that_do_not_fit_are_named(tmp_path: Path) -> None:
     nothing = find_changes(FILE.empty_table(), no_documents(), no_documents(), "p", fits=True)
     with Writer(tmp_path / "c") as writer:
         run = Run(
-            config=config.Config(), size=cluster.Size(2, 0), encoder={"dim": 8}, writer=writer,
-            old=None, changes=nothing, current=Hashes.of([]), known=(), fits=True,
+            config=config.Config(), size=cluster.Size(2, 0), encoder={"dim": 8}, model=None,
+            writer=writer, old=None, changes=nothing, current=Hashes.of([]), known=(), fits=True,
         )  # fmt: skip
-        plan = pipeline.steps(run, Progress.start(FILE.empty_table()))
-    pipeline.check(plan)
-    assert (plan[0].takes, plan[0].gives) == (FILE, DOCUMENT)
+        plan = Plan(run, Progress.start(FILE.empty_table()))
+    plan.consume()
+    steps = [*plan.reading, *plan.making]
+    assert (steps[0].takes, steps[0].gives) == (FILE, DOCUMENT)
     with pytest.raises(ConfigError, match=r"'embed' takes .* 'parse' does not give"):
-        pipeline.check([plan[0], plan[4]])
+        check([steps[0], steps[4]])
 
 
 @pytest.mark.parametrize(("cpus", "gpus"), [(1, 0), (2, 0), (4, 0), (16, 0), (64, 0), (16, 4)])

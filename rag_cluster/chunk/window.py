@@ -16,7 +16,7 @@ def check_window(config: Config, max_tokens: int) -> None:
     tokenizer = load_tokenizer(config.embed.model, config.embed.revision)
     special = tokenizer.special_tokens
     prefix = tokenizer.count([config.embed.passage_prefix])[0]
-    context = config.enrich.max_tokens if config.enrich.kind == "heading" else 0
+    context = config.enrich.tokens
     needed = config.chunk.size + context + prefix + special
     if needed <= max_tokens:
         return
@@ -24,11 +24,11 @@ def check_window(config: Config, max_tokens: int) -> None:
     advice = (
         f"set chunk.size to at most {most}"
         if most > config.chunk.overlap and most >= 8
-        else "make chunk.size, enrich.max_tokens or embed.passage_prefix smaller"
+        else "make chunk.size, enrich.max_tokens, enrich.context_tokens or embed.passage_prefix smaller"
     )
     raise ConfigError(
         f"the encoder {config.embed.model!r} reads {max_tokens} tokens of a text, but chunk.size "
-        f"({config.chunk.size}) + enrich.max_tokens ({context}) + embed.passage_prefix ({prefix}) "
+        f"({config.chunk.size}) + the context of enrich.kind {config.enrich.kind} ({context}) + embed.passage_prefix ({prefix}) "
         f"+ special tokens ({special}) are {needed}, so the ends of chunks would not be searched: "
         f"{advice}, or take an encoder with a larger window"
     )

@@ -71,13 +71,17 @@ RerankerKind = Literal[
     "cross_encoder", "late_interaction", "colbert", "monot5", "listwise_llm", "pointwise_llm"
 ]
 _OWN_MODEL = {"cross_encoder", "colbert", "monot5"}
-_LANGUAGE_MODEL = {"listwise_llm", "pointwise_llm"}
 
 
 class RerankStage(Section):
     kind: RerankerKind = key("late_interaction", "which reranker")
     model: str | None = key(None, "its model; null = the encoder's (late_interaction only)")
     keep: int = key(20, "hits that go on from here", ge=1)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a language model is asked."""
+        return self.kind in ("listwise_llm", "pointwise_llm")
 
 
 class Rerank(Section):
@@ -129,7 +133,7 @@ class Rerank(Section):
     @property
     def asks(self) -> bool:
         """Whether a language model is asked."""
-        return any(stage.kind in _LANGUAGE_MODEL for stage in self.used)
+        return any(stage.asks for stage in self.used)
 
 
 def check_queries(transform: Transform, retrieve: Retrieve, rerank: Rerank, engine: str) -> None:

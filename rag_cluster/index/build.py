@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import ray
 
+from rag_cluster import generated
 from rag_cluster.config import Config, fingerprint
 from rag_cluster.errors import RagClusterError
 from rag_cluster.hashes import Hashes, Words
@@ -175,9 +176,13 @@ def fingerprints(config: Config) -> dict[str, str]:
     embed = config.embed.model_dump(mode="json")
     for machine in ("device", "dtype", "batch_size", "truncation"):
         embed.pop(machine, None)
+    writing: list[str] = []
+    if config.writes is not None:
+        writing = [f"{config.llm.temperature}", f"{config.llm.window}", repr(config.prompts)]
     made = fingerprint(
-        config.chunk, config.enrich, config.metadata, *(f"{k}={v}" for k, v in embed.items())
-    )
+        config.chunk, config.enrich, config.metadata, *(f"{k}={v}" for k, v in embed.items()),
+        *writing,
+    )  # fmt: skip
     return {"parse": fingerprint(config.parse), "made": made, "index": fingerprint(config.index)}
 
 
@@ -199,7 +204,8 @@ def index_shard(
     index = dense.build_shard(dense.from_bytes(trained), vectors)
     write_file(dense_path, lambda path: dense.write(index, path))
     paths = [folder / kind / f"{name}.parquet" for kind in ("documents", "chunks", "vectors")]
-    optional = [folder / kind / f"{name}.parquet" for kind in (near.FOLDER, gather.LEFT_OUT)]
+    kinds = (near.FOLDER, gather.LEFT_OUT, generated.FOLDER)
+    optional = [folder / kind / f"{name}.parquet" for kind in kinds]
     paths += [dense_path, *(path for path in optional if path.exists())]
     if served is not None:
         from rag_cluster.index import elastic

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rag_cluster import generated
 from rag_cluster.errors import IngestError
 from rag_cluster.hashes import Hashes, as_words
 from rag_cluster.index import lexical
@@ -23,7 +24,7 @@ from rag_cluster.index.documents import (
     read_parts,
     with_those_that_stay,
 )
-from rag_cluster.schema import chunk_schema, conform, indexed_text
+from rag_cluster.schema import GENERATED, chunk_schema, conform, indexed_text
 from rag_cluster.storage.files import read_shard, shard_name, write_table
 from rag_cluster.work import CHUNKS, DOCUMENTS, document_keys, file_digests, part_schema
 
@@ -64,6 +65,9 @@ def gather_shard(shard: int, job: Job) -> Gathered:
     chunks = _without_left_out(chunks.sort_by(order).combine_chunks(), shard, job)
     found = chunks.filter(chunks.column("searchable"))
     _write(documents, job.folder / "documents", shard, row_group_size=1000)
+    if job.config.writes is not None:
+        written = _written(shard, job, documents)
+        _write(written, job.folder / generated.FOLDER, shard, row_group_size=2000)
     _write(chunks.select(schema.names), job.folder / "chunks", shard, row_group_size=20_000)
     _write(found.select(VECTOR_COLUMNS), job.folder / "vectors", shard, row_group_size=20_000)
     truncated = pc.fill_null(found.column("truncated"), 0).to_numpy()
@@ -85,6 +89,23 @@ def gather_shard(shard: int, job: Job) -> Gathered:
         if job.config.index.lexical.kind == "bm25s"
         else None,
     )
+
+
+def _written(shard: int, job: Job, documents: pa.Table) -> pa.Table:
+    """What a language model wrote for the documents: in this run, else in the published version.
+
+    A run's files have all that its documents need, taken over from before or new.
+    """
+    new = read_parts(job.work, generated.FOLDER, shard, GENERATED)
+    before = old_rows(job, generated.FOLDER, shard)
+    if before.num_rows:
+        again = pc.is_in(before["doc_id"], value_set=pc.unique(new["doc_id"]))
+        before = conform(before.filter(pc.invert(again)), GENERATED)
+    else:
+        before = GENERATED.empty_table()
+    rows = generated.merged([before, new])
+    good = documents.filter(pc.equal(documents.column("status"), "ok"))
+    return rows.filter(pc.is_in(rows["doc_id"], value_set=good["doc_id"].combine_chunks()))
 
 
 def texts_of(chunks: pa.Table) -> list[str]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import math
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rag_cluster.config import LanguageModel
-from rag_cluster.errors import ConfigError, ServiceError
+from rag_cluster.errors import ConfigError, RefusedError, ServiceError
 from rag_cluster.models.ports import LLM, Completion, Request
 
 # Seconds before the first retry; doubled for each further one, up to the longest.
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 20.0
+# The most tokens that servers list with their likelihoods.
+_LISTED_TOKENS = 20
 
 Result = TypeVar("Result")
 
@@ -52,8 +56,9 @@ class OpenAIChat:
     """A model behind OpenAI's chat completions API: vLLM, Ollama, or a hosted one.
 
     At most `concurrency` requests run at a time; others wait for their turn. Timeouts, lost
-    connections, 429 and 5xx are tried again `retries` times, after a wait that doubles and is drawn at
-    random up to its bound ("full jitter"), or that the server asks for in Retry-After. A stream is tried again only until its first piece has come.
+    connections, 429 and 5xx are tried again `retries` times, after a wait that doubles and is drawn
+    at random up to its bound ("full jitter"), or that the server asks for in Retry-After. A stream
+    is tried again only until its first piece has come.
     """
 
     def __init__(self, config: LanguageModel, section: str = "llm") -> None:
@@ -123,6 +128,30 @@ class OpenAIChat:
         if not came:
             raise ServiceError(f"{self._where} answered without text")
 
+    async def likelihoods(self, request: Request, choices: Sequence[str]) -> list[float]:
+        """Logarithms of the choices' probabilities; -inf for one that the server does not list.
+
+        A server lists the likeliest tokens alone. Raises ServiceError where it lists none.
+        """
+        arguments = self._arguments(dataclasses.replace(request, max_tokens=1))
+
+        async def call() -> Any:
+            return await self._client.chat.completions.create(
+                **arguments, logprobs=True, top_logprobs=_LISTED_TOKENS
+            )
+
+        answer = await self._retried(call)
+        given = answer.choices[0].logprobs if answer.choices else None
+        if given is None or not given.content or not given.content[0].top_logprobs:
+            raise ServiceError(
+                f"{self._where} gives no likelihoods of tokens (logprobs), which rerank.kind "
+                "pointwise_llm needs: use listwise_llm, or a server that gives them, such as vLLM"
+            )
+        listed = [(one.token.strip().lower(), one.logprob) for one in given.content[0].top_logprobs]
+        return [
+            _log_sum(log for token, log in listed if token == choice.lower()) for choice in choices
+        ]
+
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._client.close()
@@ -157,6 +186,8 @@ class OpenAIChat:
                     break
             if attempt < self._retries:
                 await asyncio.sleep(_wait_s(last, attempt))
+        if getattr(last, "status_code", None) in (401, 403, 404):
+            raise RefusedError(f"{self._where} refused: {self._reason(last)}") from last
         tries = "" if not _passing(last) else f" after {attempt + 1} tries"
         raise ServiceError(f"{self._where} failed{tries}: {self._reason(last)}") from last
 
@@ -168,6 +199,12 @@ class OpenAIChat:
         if isinstance(error, openai.APIStatusError):
             return f"HTTP {error.status_code}: {' '.join(str(error.message).split())[:300]}"
         return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _log_sum(logarithms: Iterable[float]) -> float:
+    """The logarithm of the sum of probabilities that are given by their logarithms."""
+    total = math.fsum(math.exp(log) for log in logarithms)
+    return math.log(total) if total > 0 else -math.inf
 
 
 def _passing(error: Exception) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from rag_cluster import prompts
 from rag_cluster.errors import ModelError
-from rag_cluster.models.ports import LLM, Message, Request
+from rag_cluster.models.ports import LLM, Completion, Message, Request
 
 Value = TypeVar("Value")
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
@@ -19,20 +19,33 @@ _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 async def ask_json(
     llm: LLM, request: Request, read: Callable[[Any], Value], replaced: Mapping[str, str]
 ) -> Value:
-    """What `read` makes of the JSON that the model answers with.
+    """What `read` makes of the JSON that the model answers with; see `complete_json`."""
+    value, _ = await complete_json(llm, request, read, replaced)
+    return value
+
+
+async def complete_json(
+    llm: LLM, request: Request, read: Callable[[Any], Value], replaced: Mapping[str, str]
+) -> tuple[Value, Completion]:
+    """What `read` makes of the JSON that the model answers with, and the completion.
 
     `read` raises ValueError, TypeError or KeyError for JSON that is not what was asked for. Then,
     and where there is no JSON, the model is told what was wrong and asked once more (the prompt
-    `repair`); `replaced` are the configuration's prompts. Raises ModelError where that fails too.
+    `repair`); `replaced` are the configuration's prompts. The token counts are those of both.
+    Raises ModelError where that fails too.
     """
-    answer = (await llm.generate(request)).text
+    first = await llm.generate(request)
     try:
-        return read_json(answer, read)
+        return read_json(first.text, read), first
     except ValueError as error:
-        again = repair(request, answer, str(error), replaced)
-    answer = (await llm.generate(again)).text
+        again = repair(request, first.text, str(error), replaced)
+    second = await llm.generate(again)
+    counts = {
+        name: getattr(first, name) + getattr(second, name)
+        for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
+    }
     try:
-        return read_json(answer, read)
+        return read_json(second.text, read), dataclasses.replace(second, **counts)
     except ValueError as error:
         raise ModelError(f"{llm.name!r} did not answer as it was asked to: {error}") from None
 

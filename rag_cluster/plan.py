@@ -1,0 +1,235 @@
+"""The plan of an ingest: its steps, and the datasets that go through them.
+
+    FILE -> parse -> keep -> chunk -> enrich -> embed -> store
+
+Where a language model writes something for the chunks, there are two passes. The first asks it and
+ends with files of what it wrote; the second begins with the documents that the first has kept.
+
+    FILE -> parse -> keep -> prompts -> generate -> record
+                     kept documents -> chunk -> enrich -> embed -> store
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import ray.data
+from numpy.typing import NDArray
+
+from rag_cluster import cluster, work
+from rag_cluster.asking import Prompts
+from rag_cluster.chunk.stage import Chunker
+from rag_cluster.config import Config
+from rag_cluster.embed import Claim, Embedder
+from rag_cluster.enrich import Enricher
+from rag_cluster.enrich.contextual import Contextual
+from rag_cluster.generated import FOLDER, Generated
+from rag_cluster.generation import generate, whole_documents
+from rag_cluster.hashes import Hashes
+from rag_cluster.index import reuse
+from rag_cluster.parse.stage import Parser
+from rag_cluster.progress import Progress
+from rag_cluster.run import Run
+from rag_cluster.schema import DOCUMENT, FILE, PROMPT, chunk_schema
+from rag_cluster.steps import Shared, Stage, Step, check, source, through
+
+PROMPT_BATCH = 4  # documents, of which each has as many prompts as chunks
+
+Stays = Callable[[pa.Table], NDArray[np.bool_]]
+
+
+class Plan:
+    """The steps of a run with their resources, and the datasets that go through them."""
+
+    def __init__(self, run: Run, progress: Progress) -> None:
+        self._run = run
+        self._progress = progress
+        by_vectors = run.config.chunk.strategy == "semantic"
+        self._share = cluster.share(run.config, run.size, run.files_bytes, 1 + by_vectors)
+        self._name = f"{run.work} {time.time_ns()}"
+        self._done = Shared(run.changes.done)
+        # Files to documents that are kept, and documents to chunks that are stored.
+        self.reading = self._reading()
+        self.making: list[Step] = []
+        self.texts: dict[str, int] | None = None  # counts of what a language model wrote
+
+    def consume(self) -> None:
+        """Runs all that there is to do; the run's folder has what it made."""
+        read = self._run.config.writes is not None
+        if read:
+            self.texts = self._write_texts()
+        self.making = self._making()
+        check([*self.reading, *self.making])
+        documents = self._documents(read=read)
+        if documents is not None:
+            consume(through(documents, self.making, self._run.config, self._progress))
+
+    def encode(self, rows: pa.Table) -> None:
+        """Embeds and stores some CHUNK rows, whatever other workers have done."""
+        embed, store = self.making[-2:]
+        alone = functools.partial(
+            _embedder, threads=1, known=functools.partial(Hashes.of, ()), moved=None, claim=None
+        )
+        again = [dataclasses.replace(embed, make=alone), store]
+        consume(through(source(rows), again, self._run.config, self._progress))
+
+    def _write_texts(self) -> dict[str, int] | None:
+        """The first pass of two: parses documents, and has a language model write for them."""
+        run, config = self._run, self._run.config
+        assert run.model is not None
+        known = [*([] if run.old is None else run.old.files_of(FOLDER)), *_written(run)]
+        prompts = functools.partial(
+            Prompts,
+            chunk=Chunker(config, threads=self._share.encoder_threads),
+            make=functools.partial(Contextual, config),
+            model=run.model,
+            known=Generated(known),
+            work=run.work,
+        )
+        step = Step(
+            "prompts", prompts, DOCUMENT, PROMPT, PROMPT_BATCH, self._share.task_cpus,
+            run=self._name,
+        )  # fmt: skip
+        check([*self.reading, step])
+        with whole_documents():
+            documents = self._documents(read=False)
+            if documents is None:
+                return None
+            asked = through(documents, [step], config, self._progress)
+            return generate(asked, config, run.model, run.work, self._progress)
+
+    def _documents(self, *, read: bool) -> ray.data.Dataset | None:
+        """The documents to chunk: of the files (which may be `read`) and published; or None."""
+        run, parts = self._run, []
+        if run.changes.files.num_rows and not read:
+            parts.append(
+                through(source(run.changes.files), self.reading, run.config, self._progress)
+            )
+        elif run.changes.files.num_rows:
+            stays = functools.partial(work.still_current, current=Shared(run.current))
+            parts.append(self._stored(_parts(run, work.DOCUMENTS), stays))
+        if run.changes.restore:
+            assert run.old is not None
+            stays = functools.partial(work.not_gone, gone=Shared(run.changes.gone))
+            paths = [run.old.shard_path("documents", i) for i in range(run.old.shards)]
+            parts.append(self._stored(paths, stays))
+        if not parts:
+            return None
+        return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
+
+    def _stored(self, paths: Sequence[Path], stays: Stays) -> ray.data.Dataset:
+        """The documents of files of documents that stay and are not done."""
+        restore = functools.partial(work.RestoreDocuments, stays, self._done)
+        step = Step(
+            "restore", lambda _: restore(), work.STORED, DOCUMENT, 1, self._share.task_cpus,
+            run=f"{self._name} {len(paths)}",
+        )  # fmt: skip
+        rows = work.stored_documents(paths)
+        return through(source(rows), [step], self._run.config, self._progress)
+
+    def _reading(self) -> list[Step]:
+        run, share = self._run, self._share
+        config = run.config
+        keep = functools.partial(work.KeepDocuments, run.work, config.index.shards, self._done)
+        return [
+            Step(
+                "parse", Parser, FILE, DOCUMENT, config.resources.parse_batch,
+                share.parse_cpus, workers=(1, share.parsers),
+            ),
+            Step("keep", lambda _: keep(), DOCUMENT, DOCUMENT, None, share.task_cpus,
+                 run=self._name),
+        ]  # fmt: skip
+
+    def _making(self) -> list[Step]:
+        run, share = self._run, self._share
+        config = run.config
+        chunks = chunk_schema(config.metadata.fields)
+        vectors = work.part_schema(config.metadata.fields, run.encoder["dim"])
+        store = functools.partial(work.KeepChunks, run.work, config.index.shards)
+        embedder = functools.partial(
+            _embedder,
+            threads=share.encoder_threads,
+            known=Shared(Hashes(reuse.held_hashes(run.known))),
+            moved=_moved(run),
+            claim=self._progress.claim,
+        )
+        written = None if config.writes is None else Shared(Generated(_written(run)))
+        return [
+            self._chunking(chunks),
+            Step("enrich", functools.partial(Enricher, generated=written), chunks, chunks, None,
+                 share.task_cpus, run=self._name),
+            Step(
+                "embed", embedder, chunks, vectors, config.resources.encode_batch,
+                share.encoder_cpus, share.encoder_gpus, workers=(share.encoders, share.encoders),
+            ),
+            Step(
+                "store", lambda _: store(), vectors, work.KeepChunks.GIVES, None, share.task_cpus,
+                run=self._name,
+            ),
+        ]  # fmt: skip
+
+    def _chunking(self, chunks: pa.Schema) -> Step:
+        share, batch = self._share, self._run.config.resources.chunk_batch
+        if self._run.config.chunk.strategy != "semantic":
+            return Step("chunk", Chunker, DOCUMENT, chunks, batch, share.task_cpus)
+        return Step(
+            "chunk", functools.partial(Chunker, threads=share.encoder_threads), DOCUMENT, chunks,
+            batch, share.encoder_cpus, share.encoder_gpus,
+            workers=(share.encoders, share.encoders),
+        )  # fmt: skip
+
+
+def _parts(run: Run, kind: str) -> list[Path]:
+    return [
+        path
+        for shard in range(run.config.index.shards)
+        for path in work.part_files(run.work, kind, shard)
+    ]
+
+
+def chunk_parts(run: Run) -> list[Path]:
+    """The files of chunks that the run has stored."""
+    return _parts(run, work.CHUNKS)
+
+
+def _written(run: Run) -> list[Path]:
+    return _parts(run, FOLDER)
+
+
+def _embedder(
+    config: Config,
+    *,
+    threads: int,
+    known: Callable[[], Hashes],
+    moved: Callable[[], reuse.Moved] | None,
+    claim: Claim | None,
+) -> Stage:
+    renamed = None if moved is None else moved()
+    return Embedder(config, threads, known=known(), moved=renamed, claim=claim)
+
+
+def _moved(run: Run) -> Shared[reuse.Moved] | None:
+    """The vectors of files that may have got another name; None without any such file."""
+    if run.old is None or not run.changes.moved:
+        return None
+    paths = [
+        (run.old.shard_path("chunks", i), run.old.shard_path("vectors", i))
+        for i in range(run.old.shards)
+    ]
+    return Shared(reuse.moved_texts(paths, run.changes.moved))
+
+
+def consume(data: ray.data.Dataset) -> None:
+    """Runs a plan to its end."""
+    with warnings.catch_warnings():
+        # A few files keep no more than one encoder busy, and that is as it should be.
+        warnings.filterwarnings("ignore", "The minimum number of concurrent actors")
+        for _ in data.iter_batches(batch_size=None):
+            pass
