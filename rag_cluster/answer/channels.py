@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -85,14 +85,19 @@ class Channels:
         scores, rows = self._dense.search(vectors, k, scope.mask)
         return Ranking.of(rows[0], scores[0])
 
-    def bm25(self, query: str, k: int, scope: Scope) -> Ranking:
-        """The k best chunks by BM25, all with a score above 0."""
+    def bm25(self, query: str | Mapping[str, float], k: int, scope: Scope) -> Ranking:
+        """The k best chunks by BM25, all with a score above 0, for a text or texts with weights."""
         if self._elastic is not None:
             found, scores = self._elastic.search(query, k, scope.wanted, self._exclude_roles)
             return Ranking(self._rows_of(found), scores)
         return _merge(
             (
-                (rows, shard.search([query], k, part))
+                (
+                    rows,
+                    shard.search([query], k, part)
+                    if isinstance(query, str)
+                    else shard.search_words(query, k, part),
+                )
                 for shard, rows, part in self._shards(self._lexical, scope.mask)
             ),
             k,

@@ -19,9 +19,11 @@ from rag_cluster.answer.opening import Models, query_config
 from rag_cluster.answer.search import Searcher, SearchResult, Timings, hit_to_json, rounded, timed
 from rag_cluster.config import Config
 from rag_cluster.errors import UsageError
-from rag_cluster.models.ports import AsyncEncoder, AsyncScorer
+from rag_cluster.models.ports import AsyncEncoder
 from rag_cluster.models.tokenizer import load_tokenizer
+from rag_cluster.rerank import Stage
 from rag_cluster.retrieve.expand import expand
+from rag_cluster.retrieve.transform import Transformer
 from rag_cluster.schema import Passage
 from rag_cluster.storage import ChunkStore, Collection
 
@@ -59,13 +61,14 @@ class Engine:
         collection: Collection,
         config: Config,
         encoder: AsyncEncoder,
-        scorers: Sequence[tuple[AsyncScorer, int]] = (),
+        scorers: Sequence[Stage] = (),
         generator: Generator | None = None,
+        transformer: Transformer | None = None,
     ) -> None:
-        """`scorers` are reranking stages: each with how many candidates it is given."""
+        """`scorers` are the reranking stages."""
         self.collection = collection
         self.config = config
-        self._searcher = Searcher(collection, config, encoder, scorers)
+        self._searcher = Searcher(collection, config, encoder, scorers, transformer)
         self.store: ChunkStore = self._searcher.store
         self._generator = generator
 
@@ -80,7 +83,14 @@ class Engine:
         collection = Collection.open(path)
         effective = query_config(collection, config, settings)
         models = Models(effective, collection)
-        return cls(collection, effective, models.encoder, models.scorers(), models.generator())
+        return cls(
+            collection,
+            effective,
+            models.encoder,
+            models.scorers(),
+            models.generator(),
+            models.transformer(),
+        )
 
     def close(self) -> None:
         """Closes connections to servers, where there are any."""

@@ -1,6 +1,6 @@
 """Searching an opened collection.
 
-query -> encode -> channels -> fuse -> rerank -> collapse -> hits
+query -> transform -> encode -> channels -> fuse -> rerank -> collapse -> hits
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,13 @@ from rag_cluster.answer.channels import Channels, Mask, Scope
 from rag_cluster.config import Config, Retrieve
 from rag_cluster.errors import UsageError
 from rag_cluster.index.filters import parse_filter
-from rag_cluster.models.ports import AsyncEncoder, AsyncScorer, Vectors
-from rag_cluster.rerank import cascade
+from rag_cluster.models.ports import AsyncEncoder, Vectors
+from rag_cluster.models.together import together
+from rag_cluster.rerank import Stage, cascade
 from rag_cluster.retrieve.expand import collapse
 from rag_cluster.retrieve.fuse import Ranking, alpha_weights, convex, reciprocal_rank_fusion
 from rag_cluster.retrieve.route import route
+from rag_cluster.retrieve.transform import Found, Transformed, Transformer, average
 from rag_cluster.schema import Passage, indexed_text
 from rag_cluster.storage import ChunkStore, Collection
 
@@ -36,12 +38,16 @@ Timings = dict[str, float]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Hits, best first, and the milliseconds of each part. `notes` say what fell back and why."""
+    """Hits, best first, and the milliseconds of each part.
+
+    `notes` say what fell back and why; `transformed` what was searched in place of the query.
+    """
 
     query: str
     hits: list[Passage]
     timings_ms: Timings
     notes: list[str] = field(default_factory=list)
+    transformed: Transformed | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The object that `search --json` prints."""
@@ -49,6 +55,7 @@ class SearchResult:
             "query": self.query,
             "hits": [hit_to_json(hit) for hit in self.hits],
             "timings_ms": rounded(self.timings_ms),
+            "transform": None if self.transformed is None else self.transformed.to_json(),
             "notes": self.notes,
         }
 
@@ -68,6 +75,18 @@ def hit_to_json(hit: Passage) -> dict[str, Any]:
     }
 
 
+class Lookup(NamedTuple):
+    """One thing that the channels are asked.
+
+    `vectors` is the query's, float32 [1, dim], for dense; `words` are texts with weights that bm25
+    is asked in place of the query.
+    """
+
+    query: str
+    vectors: Vectors | None = None
+    words: Mapping[str, float] | None = None
+
+
 class Searcher:
     """The channels and models of an opened version, put together to one ranking."""
 
@@ -76,15 +95,17 @@ class Searcher:
         collection: Collection,
         config: Config,
         encoder: AsyncEncoder,
-        scorers: Sequence[tuple[AsyncScorer, int]] = (),
+        stages: Sequence[Stage] = (),
+        transformer: Transformer | None = None,
     ) -> None:
-        """`scorers` are reranking stages: each with how many candidates it is given."""
+        """`stages` are those of reranking."""
         self.store: ChunkStore = collection.chunks()
         self.config = config
         self._fields = collection.fields
         self._encoder = encoder
         self._channels = Channels(collection, self.store, config)
-        self._scorers = scorers
+        self._stages = stages
+        self._transformer = transformer
         self._scopes: dict[str, Scope] = {}
 
     def close(self) -> None:
@@ -102,64 +123,109 @@ class Searcher:
         if not query:
             raise UsageError("the query is empty: give some words to search for")
         timings: Timings = {}
+        notes: list[str] = []
         limit = top_k or self.config.retrieve.top_k
         with timed(timings, "total"):
             with timed(timings, "filter"):
                 scope = self._scope(where)
-            ranking = await self._candidates(query, limit, scope, timings)
-            if self._scorers:
+            lookups, transformed = await self._lookups(query, scope, timings)
+            ranking = await self._candidates(lookups, limit, scope, timings)
+            if self._stages:
                 with timed(timings, "rerank"):
-                    ranking = await self._rerank(query, ranking)
+                    ranking = await self._rerank(query, ranking, notes)
             ranking = self._collapse(ranking).first(limit)
             hits = self.store.passages(ranking.rows, ranking.scores)
-        return SearchResult(query, hits, timings)
+        if transformed is not None and transformed.note is not None:
+            notes.insert(0, transformed.note)
+        return SearchResult(query, hits, timings, notes, transformed)
 
-    async def _candidates(self, query: str, limit: int, scope: Scope, timings: Timings) -> Ranking:
+    async def _lookups(
+        self, query: str, scope: Scope, timings: Timings
+    ) -> tuple[list[Lookup], Transformed | None]:
+        """What is searched for a query, and what the transform made of it, where there is one."""
+        transformer = self._transformer
+        if transformer is None:
+            return await self._encoded([query], (), timings), None
+        if not transformer.reads:
+            with timed(timings, "transform"):
+                made = await transformer(query)
+            return await self._encoded(made.queries, made.documents, timings), made
+        lookups = await self._encoded([query], (), timings)
+        first = (await self._candidates(lookups, 1, scope, timings)).first(transformer.reads)
+        with timed(timings, "transform"):
+            found = Found(self._texts(first.rows), first.scores.tolist())
+            made = await transformer(query, found)
+        return [lookups[0]._replace(words=made.words or None)], made
+
+    async def _encoded(
+        self, queries: Sequence[str], documents: Sequence[str], timings: Timings
+    ) -> list[Lookup]:
+        """A lookup for each query; the first one's vector is averaged with those of documents."""
+        if "dense" not in self.config.retrieve.channels:
+            return [Lookup(query) for query in queries]
+        with timed(timings, "encode"):
+            vectors = await self._encoder.encode(list(queries), "query")
+            if documents:
+                passages = await self._encoder.encode(list(documents), "passage")
+                mean = average(vectors[:1], passages, unit=self.config.embed.normalize)
+                vectors = np.concatenate([mean, vectors[1:]])
+        return [Lookup(query, vectors[i : i + 1]) for i, query in enumerate(queries)]
+
+    async def _candidates(
+        self, lookups: Sequence[Lookup], limit: int, scope: Scope, timings: Timings
+    ) -> Ranking:
         """Fused rows, enough that collapsing still leaves `limit` where there are so many."""
         config = self.config.retrieve
-        vectors = None
-        if "dense" in config.channels:
-            with timed(timings, "encode"):
-                vectors = await self._encoder.encode([query], "query")
         depth = max(config.candidates, limit)
         while True:
-            rankings = await self._search_channels(query, vectors, depth, scope, timings)
+            found = await self._search_channels(lookups, depth, scope, timings)
             with timed(timings, "fuse"):
-                fused = fuse(query, rankings, config)
-            exhausted = all(len(ranking.rows) < depth for ranking in rankings.values())
+                fused = fuse_queries([lookup.query for lookup in lookups], found, config)
+            exhausted = all(len(part.rows) < depth for parts in found for part in parts.values())
             if exhausted or len(self._collapse(fused).rows) >= limit:
                 return fused
             depth *= 4
 
     async def _search_channels(
-        self,
-        query: str,
-        vectors: Vectors | None,
-        depth: int,
-        scope: Scope,
-        timings: Timings,
-    ) -> dict[str, Ranking]:
-        rankings: dict[str, Ranking] = {}
-        if vectors is not None:
+        self, lookups: Sequence[Lookup], depth: int, scope: Scope, timings: Timings
+    ) -> list[dict[str, Ranking]]:
+        """For each lookup the ranking of each channel."""
+        found: list[dict[str, Ranking]] = [{} for _ in lookups]
+        channels = self._channels
+        if "dense" in self.config.retrieve.channels:
             with timed(timings, "dense"):
-                rankings["dense"] = self._channels.dense(vectors, depth, scope)
+                for parts, lookup in zip(found, lookups, strict=True):
+                    assert lookup.vectors is not None  # it was encoded for this channel
+                    parts["dense"] = channels.dense(lookup.vectors, depth, scope)
         if "bm25" in self.config.retrieve.channels:
             with timed(timings, "bm25"):
-                if self._channels.remote:  # other queries go on while this one waits
-                    rankings["bm25"] = await asyncio.to_thread(
-                        self._channels.bm25, query, depth, scope
-                    )
+                asked = [lookup.words or lookup.query for lookup in lookups]
+                if channels.remote:  # other queries go on while this one waits
+                    waiting = (asyncio.to_thread(channels.bm25, one, depth, scope) for one in asked)
+                    rankings = await together(waiting)
                 else:
-                    rankings["bm25"] = self._channels.bm25(query, depth, scope)
-        return rankings
+                    rankings = [channels.bm25(one, depth, scope) for one in asked]
+                for parts, ranking in zip(found, rankings, strict=True):
+                    parts["bm25"] = ranking
+        return found
 
-    async def _rerank(self, query: str, ranking: Ranking) -> Ranking:
+    def _texts(self, rows: NDArray[np.int64]) -> list[str]:
+        """What is indexed of some rows."""
+        table = self.store.table.select(["context", "header", "text"]).take(pa.array(rows))
+        return [indexed_text(**row) for row in table.to_pylist()]
+
+    async def _rerank(self, query: str, ranking: Ranking, notes: list[str]) -> Ranking:
         """The head of the ranking in the order of the reranking stages; the rest stays behind."""
-        most = max(count for _, count in self._scorers)
+        most = max(stage.candidates for stage in self._stages)
+        deadline = self.config.rerank.deadline_ms
         head = ranking.first(most)
-        table = self.store.table.select(["context", "header", "text"]).take(pa.array(head.rows))
-        texts = [indexed_text(**row) for row in table.to_pylist()]
-        found = await cascade(query, texts, self._scorers)
+        found = await cascade(
+            query,
+            self._texts(head.rows),
+            self._stages,
+            None if deadline is None else deadline / 1e3,
+        )
+        notes += found.notes
         rows = np.concatenate([head.rows[found.order], ranking.rows[most:]])
         stages = np.concatenate([found.stages, np.full(len(rows) - len(head.rows), -1)])
         scores = np.concatenate([found.scores, ranking.scores[most:]])
@@ -183,6 +249,18 @@ class Searcher:
                 self._scopes.pop(next(iter(self._scopes)))
             self._scopes[name] = Scope(None if mask.all() else mask, wanted)
         return self._scopes[name]
+
+
+def fuse_queries(
+    queries: Sequence[str], found: Sequence[Mapping[str, Ranking]], config: Retrieve
+) -> Ranking:
+    """One ranking of several queries', each fused over its channels, by reciprocal rank."""
+    fused = [fuse(query, parts, config) for query, parts in zip(queries, found, strict=True)]
+    if len(fused) == 1:
+        return fused[0]
+    return reciprocal_rank_fusion(
+        {str(number): ranking for number, ranking in enumerate(fused)}, k=config.rrf_k
+    )
 
 
 def fuse(query: str, rankings: Mapping[str, Ranking], config: Retrieve) -> Ranking:

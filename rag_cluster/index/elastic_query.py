@@ -24,17 +24,33 @@ ORDER = [{"_score": "desc"}, {"doc_id": "asc"}, {"ordinal": "asc"}]
 
 
 def search_query(
-    text: str, wanted: Filter | None, exclude_roles: Sequence[str], fields: Mapping[str, str]
+    text: str | Mapping[str, float],
+    wanted: Filter | None,
+    exclude_roles: Sequence[str],
+    fields: Mapping[str, str],
 ) -> Query:
-    """BM25 over the chunks that the filter lets through. Raises FilterError."""
-    # A lone surrogate cannot be sent; no indexed text holds one.
-    clean = text.encode("utf-8", "replace").decode()
-    query: Query = {"must": [{"match": {"text": {"query": clean}}}]}
+    """BM25 by a text, or by texts with their weights, over the chunks that the filter lets through.
+
+    Raises FilterError.
+    """
+    if isinstance(text, str):
+        query: Query = {"must": [_match(text)]}
+    else:
+        query = {
+            "should": [_match(part, boost=weight) for part, weight in text.items()],
+            "minimum_should_match": 1,
+        }
     if wanted is not None:
         query["filter"] = [to_query(wanted, fields)]
     if exclude_roles:
         query["must_not"] = [{"terms": {"role": list(exclude_roles)}}]
     return {"bool": query}
+
+
+def _match(text: str, **more: float) -> Query:
+    # A lone surrogate cannot be sent; no indexed text holds one.
+    clean = text.encode("utf-8", "replace").decode()
+    return {"match": {"text": {"query": clean, **more}}}
 
 
 def to_query(wanted: Filter, fields: Mapping[str, str]) -> Query:

@@ -56,11 +56,16 @@ class ElasticIndex:
             )
 
     def search(
-        self, query: str, k: int, wanted: Filter | None = None, exclude_roles: Sequence[str] = ()
+        self,
+        query: str | Mapping[str, float],
+        k: int,
+        wanted: Filter | None = None,
+        exclude_roles: Sequence[str] = (),
     ) -> tuple[list[str], NDArray[np.float64]]:
         """The ids and scores of the k best chunks: best first, ties by (doc_id, ordinal).
 
-        One request; k is at most MOST_HITS. Raises FilterError, CollectionError and ServiceError.
+        `query` is a text, or texts with their weights. One request; k is at most MOST_HITS. Raises
+        FilterError, CollectionError and ServiceError.
         """
         with self._explained():
             hits = self._client.search(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,28 @@ class LexicalShard:
         for line, query in enumerate(queries):
             scores[line], rows[line] = self._search_one(query, k, mask)
         return scores, rows
+
+    def search_words(self, words: Mapping[str, float], k: int, mask: Mask | None = None) -> Hits:
+        """The best k rows for texts with weights: (float32 [1, k], int64 [1, k]), as `search`.
+
+        Each term of a text adds its BM25 score times the text's weight, so that words of weight 1
+        are what their query is.
+        """
+        check_k(k)
+        weights: Counter[int] = Counter()
+        for text, weight in words.items():
+            for term in self._retriever.get_tokens_ids(load_analyzer(self._language).tokens(text)):
+                weights[term] += weight  # type: ignore[assignment] # counts may be fractions
+        if not weights:
+            return no_hits(1, k)
+        matrix = self._retriever.scores
+        scores = np.zeros(self.size, np.float32)
+        for term, weight in weights.items():
+            column = slice(matrix["indptr"][term], matrix["indptr"][term + 1])
+            scores[matrix["indices"][column]] += np.float32(weight) * matrix["data"][column]
+        if mask is not None:
+            scores[~searchable_mask(mask, self.size)] = 0
+        return best_of(scores, k)
 
     def _search_one(self, query: str, k: int, mask: Mask | None) -> Hits:
         tokens = load_analyzer(self._language).tokens(query)

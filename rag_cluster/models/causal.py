@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from rag_cluster.errors import ModelError
 from rag_cluster.models.encoder import choose_device, choose_dtype
 from rag_cluster.models.fakes import cut_at
 from rag_cluster.models.locate import resolve_model
-from rag_cluster.models.ports import Completion, Message, Request
+from rag_cluster.models.ports import Completion, Request
 from rag_cluster.models.prompting import PromptTokenizer
 
 
@@ -59,7 +60,13 @@ class TransformersLLM:
     async def generate(self, request: Request) -> Completion:
         """The whole completion. Raises ModelError where it is empty or the prompt is too long."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._generate, request, None)
+        gone = threading.Event()
+        watch = _Streamer(self._tokenizer, request.stop, None, gone)
+        try:
+            return await loop.run_in_executor(self._thread, self._generate, request, watch)
+        finally:
+            # Who stops waiting ends the generation, so that the next request need not wait.
+            gone.set()
 
     async def stream(self, request: Request) -> AsyncIterator[str]:
         """Pieces of the completion as they come. Raises ModelError as `generate` does."""
@@ -82,22 +89,48 @@ class TransformersLLM:
             # Who stops listening ends the generation, so that the next request need not wait.
             gone.set()
 
+    async def likelihoods(self, request: Request, choices: Sequence[str]) -> list[float]:
+        """Logarithms of the choices' probabilities, over the whole vocabulary; never -inf.
+
+        Raises ModelError where a choice is no token of the model or the prompt is too long.
+        """
+        loop = asyncio.get_running_loop()
+        tokens = [self._tokens_of(choice) for choice in choices]
+        return await loop.run_in_executor(self._thread, self._likelihoods, request, tokens)
+
     def close(self) -> None:
         """Ends the thread after the request it is at."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _generate(self, request: Request, streamer: _Streamer | None) -> Completion:
+    def _likelihoods(self, request: Request, tokens: Sequence[list[int]]) -> list[float]:
+        import torch
+
+        prompt = self._encode(request)
+        takes = inspect.signature(self._model.forward).parameters
+        last = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
+        with torch.inference_mode():
+            logits = self._model(**prompt, **last).logits[0, -1].float()
+        likely = logits.log_softmax(-1)
+        return [float(likely[ids].logsumexp(0)) for ids in tokens]
+
+    def _tokens_of(self, choice: str) -> list[int]:
+        """The tokens that are the choice alone, in any case, with or without a space before it."""
+        written = {choice.lower(), choice.capitalize(), choice.upper()}
+        found: set[int] = set()
+        for text in (*written, *(f" {one}" for one in written)):
+            ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+            if len(ids) == 1 and ids[0] != self._tokenizer.unk_token_id:
+                found.add(ids[0])
+        if not found:
+            raise ModelError(f"{choice!r} is no token of {self.name!r}: its likelihood is unknown")
+        return sorted(found)
+
+    def _generate(self, request: Request, watch: _Streamer) -> Completion:
         import torch
         import transformers
 
-        prompt = self._encode(request.messages)
+        prompt = self._encode(request)
         length = prompt["input_ids"].shape[1]
-        if self._window is not None and length + request.max_tokens > self._window:
-            raise ModelError(
-                f"the prompt has {length} tokens, which with {request.max_tokens} of the answer "
-                f"is more than the window of {self.name!r}, {self._window}: lower "
-                "answer.budget_tokens or generate.max_tokens"
-            )
         sampling: dict[str, Any] = {"do_sample": request.temperature > 0}
         if request.temperature > 0:
             sampling["temperature"] = request.temperature
@@ -107,7 +140,6 @@ class TransformersLLM:
             eos_token_id=self._model.generation_config.eos_token_id,
             **sampling,
         )
-        watch = streamer or _Streamer(self._tokenizer, request.stop, None, threading.Event())
         watch.skip = length
         with torch.inference_mode():
             output = self._model.generate(
@@ -120,10 +152,17 @@ class TransformersLLM:
             raise ModelError(f"{self.name!r} gave an empty answer")
         return Completion(text, length, len(made))
 
-    def _encode(self, messages: Sequence[Message]) -> Any:
+    def _encode(self, request: Request) -> Any:
         import torch
 
-        ids = torch.tensor([self._prompts.encode(messages)], device=self._device)
+        ids = torch.tensor([self._prompts.encode(request.messages)], device=self._device)
+        length = ids.shape[1]
+        if self._window is not None and length + request.max_tokens > self._window:
+            raise ModelError(
+                f"the prompt has {length} tokens, which with {request.max_tokens} of the answer "
+                f"is more than the window of {self.name!r}, {self._window}: lower "
+                "answer.budget_tokens or generate.max_tokens"
+            )
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 

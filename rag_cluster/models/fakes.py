@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
@@ -114,6 +115,15 @@ class FakeLLM:
         for piece in _pieces(completion.text):
             yield piece
 
+    async def likelihoods(self, request: Request, choices: Sequence[str]) -> list[float]:
+        """By the next answer: a choice, which then has .9, or the first choice's probability."""
+        said = (await self.generate(request)).text.strip()
+        wanted = choices.index(said) if said in choices else 0
+        likely = 0.9 if said in choices else float(said)
+        rest = (1 - likely) / max(1, len(choices) - 1)
+        found = [likely if place == wanted else rest for place in range(len(choices))]
+        return [math.log(share) if share > 0 else -math.inf for share in found]
+
 
 class EchoLLM:
     """Answers with the longest words of what it was asked last, in their order; `llm.engine: fake`.
@@ -139,6 +149,10 @@ class EchoLLM:
         """The answer, word by word."""
         for piece in _pieces((await self.generate(request)).text):
             yield piece
+
+    async def likelihoods(self, request: Request, choices: Sequence[str]) -> list[float]:  # noqa: ARG002
+        """The same for every choice."""
+        return [-math.log(len(choices))] * len(choices)
 
 
 def _instance(schema: Mapping[str, Any], said: str) -> Any:

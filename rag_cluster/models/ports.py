@@ -117,3 +117,10 @@ class LLM(Protocol):
 
     def stream(self, request: Request) -> AsyncIterator[str]:
         """Pieces of the completion as they come."""
+
+    async def likelihoods(self, request: Request, choices: Sequence[str]) -> list[float]:
+        """How likely the completion begins with each choice, as natural logarithms.
+
+        A choice is one token, whatever its case and the space before it; -inf where the engine does
+        not list it. Raises ModelError or ServiceError, also where the engine gives no likelihoods.
+        """

@@ -1,9 +1,13 @@
-"""Relevance of passages to a query: a cross-encoder, or late interaction over token vectors."""
+"""Relevance of passages to a query: a cross-encoder, or late interaction over token vectors.
+
+Beside it: `colbert` (a model that was trained for late interaction) and `monot5`.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -12,6 +16,26 @@ from rag_cluster.models.encoder import batches, choose_device, choose_dtype, loa
 from rag_cluster.models.fakes import FakeScorer
 from rag_cluster.models.locate import resolve_model
 from rag_cluster.models.ports import Encoder, Scorer, Vectors
+
+
+def load_scorer(
+    kind: Literal["cross_encoder", "colbert", "monot5"], model: str, batch_size: int = 32
+) -> Scorer:
+    """A reranker with a model of its own: a hub id, local folder or package:MODULE/PATH.
+
+    Raises ModelError where the model is not found, cannot be loaded, or is of another kind.
+    """
+    match kind:
+        case "cross_encoder":
+            return load_cross_encoder(model, batch_size)
+        case "colbert":
+            from rag_cluster.models.colbert import ColbertScorer
+
+            return ColbertScorer(model, batch_size)
+        case "monot5":
+            from rag_cluster.models.monot5 import MonoT5Scorer
+
+            return MonoT5Scorer(model, batch_size)
 
 
 def load_cross_encoder(model: str, batch_size: int = 32) -> Scorer:
