@@ -12,16 +12,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rag_cluster.answer.evidence import best_quote, support, supports
 from rag_cluster.answer.extract import NOTHING_FOUND
-from rag_cluster.answer.sentences import split_units
+from rag_cluster.answer.sentences import Unit, split_units
 from rag_cluster.answer.sources import Source
 from rag_cluster.answer.tables import read_row
-from rag_cluster.answer.words import content_words, numbers
 
 PageOf = Callable[[str, int], int | None]
-
-# Share of a sentence's content words that a passage must hold to support it.
-MIN_SUPPORT = 0.6
 
 _NUMBERS = r"\d{1,4}(?:\s*[,;]\s*\d{1,4})*"
 _MARKERS = re.compile(rf"[ \t]*(?:\[\s*({_NUMBERS})\s*\](?!\()|\u3010\s*({_NUMBERS})\s*\u3011)")
@@ -41,13 +38,28 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence or table row of an answer, at `text[start:end]` of the text that is shown."""
+
+    start: int
+    end: int
+    text: str
+    supported: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedAnswer:
     """The answer as it is shown. Markers stand as [1] or [1][2] at the ends of sentences."""
 
     text: str
     citations: tuple[Citation, ...]
     removed_markers: tuple[int, ...]
-    unsupported_sentences: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def unsupported_sentences(self) -> tuple[str, ...]:
+        """The sentences that no source supports."""
+        return tuple(claim.text for claim in self.claims if not claim.supported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +86,18 @@ def check_citations(
         return CheckedAnswer(NOTHING_FOUND, (), _once(unknown), ())
     text, position = "", 0
     citations: list[Citation] = []
-    unsupported: list[str] = []
+    claims: list[Claim] = []
     for sentence in _assign(clean, found):
         kept = [marker for marker in sentence.markers if marker in by_marker]
         supported = any(supports(by_marker[marker], sentence.text) for marker in kept)
         if not supported:
             best = _best_source(sentence.text, sources)
-            if best is None:
-                unsupported.append(sentence.text)
-            elif best.marker not in kept:
+            supported = best is not None
+            if best is not None and best.marker not in kept:
                 kept.append(best.marker)
-        text += clean[position : sentence.end]
+        text = (text + clean[position : sentence.end]).lstrip()
+        start = len(text) - len(sentence.text)
+        claims.append(Claim(start, len(text), sentence.text, supported))
         text += (" " if kept else "") + "".join(f"[{marker}]" for marker in kept)
         position = sentence.end
         citations.extend(_cite(by_marker[marker], sentence.text, page_of) for marker in kept)
@@ -93,46 +106,8 @@ def check_citations(
         text=(text + clean[position:]).strip(),
         citations=tuple(dict.fromkeys(citations)),
         removed_markers=_once(removed),
-        unsupported_sentences=tuple(unsupported),
+        claims=tuple(claims),
     )
-
-
-def support(source: Source, sentence: str) -> float:
-    """The share of the sentence's content words that stand in the source, in [0, 1]."""
-    asked = content_words(sentence)
-    held = content_words(_whole(source))
-    return len(asked & held) / len(asked) if asked else 0.0
-
-
-def supports(source: Source, sentence: str) -> bool:
-    """Whether the source holds 60 % of the sentence's content words and all of its numbers."""
-    return support(source, sentence) >= MIN_SUPPORT and numbers(sentence) <= numbers(_whole(source))
-
-
-def best_quote(source: Source, sentence: str) -> tuple[int, int]:
-    """The span of the source's sentence or row that is most like the answer's sentence.
-
-    Likeness is 2 |shared content words| / (|one| + |other|) (Dice, 1945); the first of equals. A
-    row counts with its header cells; a header row is no quote.
-    """
-    asked = content_words(sentence)
-    best, best_span = -1.0, (0, len(source.text))
-    units = split_units(source.text)
-    for number, unit in enumerate(units):
-        said = source.text[unit.start : unit.end]
-        if unit.kind == "row":
-            said = read_row(source.text, units, number, source.header)
-        if unit.kind == "rule" or not said:
-            continue
-        held = content_words(said)
-        likeness = 2 * len(asked & held) / ((len(asked) + len(held)) or 1)
-        if likeness > best:
-            best, best_span = likeness, (unit.start, unit.end)
-    return best_span
-
-
-def _whole(source: Source) -> str:
-    return f"{source.title} {source.section} {source.header} {source.text}"
 
 
 def _best_source(sentence: str, sources: Sequence[Source]) -> Source | None:
@@ -171,12 +146,8 @@ def _take_out_markers(answer: str) -> tuple[str, list[tuple[int, int]]]:
 
 def _assign(clean: str, found: Sequence[tuple[int, int]]) -> list[_Sentence]:
     """The sentences with the markers in them or after them; a marker in front goes to the first."""
-    # A short line may be an answer without a stop: only what is marked as a heading is one.
-    units = [
-        unit
-        for unit in split_units(clean)
-        if unit.kind != "rule" and not (unit.kind == "heading" and clean[unit.start] == "#")
-    ]
+    every = split_units(clean)
+    units = [unit for number, unit in enumerate(every) if _states(clean, every, number)]
     owned: list[list[int]] = [[] for _ in units]
     for marker, place in found:
         before = [i for i, unit in enumerate(units) if unit.start < place]
@@ -186,6 +157,23 @@ def _assign(clean: str, found: Sequence[tuple[int, int]]) -> list[_Sentence]:
         _Sentence(unit.start, unit.end, clean[unit.start : unit.end], _once(markers))
         for unit, markers in zip(units, owned, strict=True)
     ]
+
+
+def _states(clean: str, units: Sequence[Unit], number: int) -> bool:
+    """Whether a unit says something: headings and the headers of tables do not.
+
+    A short line may be an answer without a stop: only what is marked as a heading is one.
+    """
+    unit = units[number]
+    match unit.kind:
+        case "rule":
+            return False
+        case "heading":
+            return clean[unit.start] != "#"
+        case "row":
+            return read_row(clean, units, number, "") != ""
+        case _:
+            return True
 
 
 def _is_refusal(clean: str) -> bool:

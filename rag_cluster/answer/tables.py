@@ -24,23 +24,37 @@ def cells(row: str) -> list[str]:
 def read_row(text: str, units: Sequence[Unit], number: int, header: str) -> str:
     """Row `number` as "Header: cell; Header: cell"; "" where it is a header row itself.
 
-    The header is the row before the |---| line above; else the first row of the run where its
-    cells are words or years (but two columns of words are names and values, without a header);
-    else the first line of `header` (the repeated header rows of a split table). A header with one
-    cell less than the row leaves the first cell as the row's name.
+    A header with one cell less than the row leaves the first cell as the row's name.
     """
-    run = _run_around(units, number)
-    heads = _header_row(text, units, run)
-    if heads == number:
+    if _header_row(text, units, _run_around(units, number)) == number:
         return ""
     row = cells(text[units[number].start : units[number].end])
+    names = header_cells(text, units, number, header)
+    if not names:
+        return ", ".join(cell for cell in row if cell)
+    pairs = zip(names, row, strict=True)
+    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
+
+
+def header_cells(text: str, units: Sequence[Unit], number: int, header: str) -> list[str]:
+    """The header's cells over row `number`, one for each of its cells; none where none fit.
+
+    The header is the row before the |---| line above; else the first row of the run where its
+    cells are words or years (but two columns of words are names and values, without a header);
+    else the first line of `header` (the repeated header rows of a split table). Where it has one
+    cell less than the row, the row's first cell stands under "".
+    """
+    heads = _header_row(text, units, _run_around(units, number))
     if heads is not None:
         names = cells(text[units[heads].start : units[heads].end])
     elif header.strip():
         names = cells(header.strip().splitlines()[0])
     else:
         names = []
-    return _read(names, row)
+    row = cells(text[units[number].start : units[number].end])
+    if len(names) == len(row) - 1:
+        names = ["", *names]
+    return names if len(names) == len(row) else []
 
 
 def _run_around(units: Sequence[Unit], number: int) -> range:
@@ -61,12 +75,3 @@ def _header_row(text: str, units: Sequence[Unit], run: range) -> int | None:
     named = all(not _NUMERIC.match(cell) or _YEAR.match(cell) for cell in first if cell)
     years = any(_YEAR.match(cell) for cell in first)
     return run.start if len(run) > 1 and named and (years or len(first) > 2) else None
-
-
-def _read(names: Sequence[str], row: Sequence[str]) -> str:
-    if len(names) == len(row) - 1:
-        names = ["", *names]
-    if len(names) != len(row):
-        return ", ".join(cell for cell in row if cell)
-    pairs = zip(names, row, strict=True)
-    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)

@@ -1,0 +1,51 @@
+"""When a number in an answer is one that a passage says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rag_cluster.answer.quantities.quantity import UNSAID, Day, Hedge, Quantity, Reading
+
+# Rounding that nobody announced may move a value by so much of it; "about" by so much.
+ROUNDING, ABOUT = Fraction(5, 100), Fraction(10, 100)
+
+
+def says(passage: Quantity, answer: Quantity) -> bool:
+    """Whether the passage's quantity is, or rounds to, the answer's, in some reading of both.
+
+    An answer may say less than its passage, never more: "$1.2 billion" of 1,234 million and "2021"
+    of 12 March 2021 are said, "$1.234 billion" of 1.2 billion and "12 March" of March are not.
+    """
+    if any(_same_day(known, asked) for known in passage.days for asked in answer.days):
+        return True
+    return any(
+        _same_unit(known.unit, asked.unit) and _equals(known.value, asked, answer.hedge)
+        for known in passage.readings
+        for asked in answer.readings
+    )
+
+
+def _same_day(known: Day, asked: Day) -> bool:
+    pairs = ((known.year, asked.year), (known.month, asked.month), (known.day, asked.day))
+    return all(said is None or said == there for there, said in pairs)
+
+
+def _same_unit(known: str, asked: str) -> bool:
+    return known == asked or UNSAID in (known, asked)
+
+
+def _equals(known: Fraction, asked: Reading, hedge: Hedge) -> bool:
+    if known == asked.value:
+        return True
+    if known * asked.value < 0:
+        return False
+    off, size = abs(known) - abs(asked.value), abs(asked.value)
+    match hedge:
+        case "about":
+            return abs(off) <= min(asked.coarse / 2, ABOUT * size)
+        case "over":
+            return 0 <= off < asked.coarse
+        case "under":
+            return 0 <= -off < asked.coarse
+        case _:
+            return abs(off) <= min(asked.step / 2, ROUNDING * size)
