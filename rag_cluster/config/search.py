@@ -112,10 +112,10 @@ class Rerank(Section):
         for stage in self.used:
             if stage.kind in _OWN_MODEL and stage.model is None:
                 raise ValueError(f"the reranker {stage.kind} needs a model: set rerank.model")
-        if self.step > self.window:
+        if self.step >= self.window:
             raise ValueError(
-                f"step ({self.step}) must not be larger than window ({self.window}): the passages "
-                "between two windows would never be compared"
+                f"step ({self.step}) must be smaller than window ({self.window}): where windows do "
+                "not overlap, no passage is carried forward"
             )
         return self
 

@@ -83,6 +83,7 @@ def windows(count: int, size: int, step: int) -> Iterator[tuple[int, int]]:
     """The places (start, end) of the windows over `count` passages, from the back to the front.
 
     Each is `size` wide, or up to the front; the last one begins at 0. One passage needs none.
+    `step` is smaller than `size`.
     """
     end = count
     while end > 1:
