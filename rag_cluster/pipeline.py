@@ -22,6 +22,7 @@ import pyarrow as pa
 from rag_cluster import cluster, generated, generation, work
 from rag_cluster.chunk.window import check_window
 from rag_cluster.config import Config, fingerprint
+from rag_cluster.embed import check_late
 from rag_cluster.errors import UsageError
 from rag_cluster.index import build, reuse
 from rag_cluster.index.documents import Job
@@ -185,9 +186,12 @@ def describe_encoder(config: Config) -> dict[str, Any]:
     """
     encoder = load_encoder(config.embed)
     check_window(config, encoder.max_tokens)
+    if config.embed.mode == "late":
+        check_late(config, encoder)
     return {
         "model": config.embed.model,
         "revision": encoder.revision,
+        "mode": config.embed.mode,
         "dim": encoder.dim,
         "max_tokens": encoder.max_tokens,
         "normalize": config.embed.normalize,

@@ -7,6 +7,8 @@ ends with files of what it wrote; the second begins with the documents that the 
 
     FILE -> parse -> keep -> prompts -> generate -> record
                      kept documents -> chunk -> enrich -> embed -> store
+
+In late chunking a chunk gets its vector where it is cut: there is no step `embed`.
 """
 
 from __future__ import annotations
@@ -27,13 +29,14 @@ from rag_cluster import cluster, work
 from rag_cluster.asking import Prompts
 from rag_cluster.chunk.stage import Chunker
 from rag_cluster.config import Config
-from rag_cluster.embed import Claim, Embedder
+from rag_cluster.embed import Claim, Embedder, LateEmbedder
 from rag_cluster.enrich import Enricher
 from rag_cluster.enrich.contextual import Contextual
 from rag_cluster.generated import FOLDER, Generated
 from rag_cluster.generation import generate, whole_documents
 from rag_cluster.hashes import Hashes
 from rag_cluster.index import reuse
+from rag_cluster.models.encoder import load_encoder
 from rag_cluster.parse.stage import Parser
 from rag_cluster.progress import Progress
 from rag_cluster.run import Run
@@ -51,8 +54,9 @@ class Plan:
     def __init__(self, run: Run, progress: Progress) -> None:
         self._run = run
         self._progress = progress
-        by_vectors = run.config.chunk.strategy == "semantic"
-        self._share = cluster.share(run.config, run.size, run.files_bytes, 1 + by_vectors)
+        self._share = cluster.share(
+            run.config, run.size, run.files_bytes, _encoding_steps(run.config)
+        )
         self._name = f"{run.work} {time.time_ns()}"
         self._done = Shared(run.changes.done)
         # Files to documents that are kept, and documents to chunks that are stored.
@@ -72,7 +76,10 @@ class Plan:
             consume(through(documents, self.making, self._run.config, self._progress))
 
     def encode(self, rows: pa.Table) -> None:
-        """Embeds and stores some CHUNK rows, whatever other workers have done."""
+        """Embeds and stores some CHUNK rows, whatever other workers have done.
+
+        In late chunking no worker leaves a text to others, so there are none.
+        """
         embed, store = self.making[-2:]
         alone = functools.partial(
             _embedder, threads=1, known=functools.partial(Hashes.of, ()), moved=None, claim=None
@@ -153,27 +160,50 @@ class Plan:
         chunks = chunk_schema(config.metadata.fields)
         vectors = work.part_schema(config.metadata.fields, run.encoder["dim"])
         store = functools.partial(work.KeepChunks, run.work, config.index.shards)
+        written = None if config.writes is None else Shared(Generated(_written(run)))
+        enrich = functools.partial(Enricher, generated=written)
+        store_step = Step(
+            "store", lambda _: store(), vectors, work.KeepChunks.GIVES, None, share.task_cpus,
+            run=self._name,
+        )  # fmt: skip
+        if config.embed.mode == "late":
+            return [
+                self._late(vectors),
+                Step("enrich", enrich, vectors, vectors, None, share.task_cpus, run=self._name),
+                store_step,
+            ]
+        return [
+            self._chunking(chunks),
+            Step("enrich", enrich, chunks, chunks, None, share.task_cpus, run=self._name),
+            self._embedding(chunks, vectors),
+            store_step,
+        ]
+
+    def _late(self, vectors: pa.Schema) -> Step:
+        """Cuts documents and encodes their chunks at once, while the text around them is there."""
+        share = self._share
+        late = functools.partial(_late, threads=share.encoder_threads, known=self._known())
+        return Step(
+            "chunk", late, DOCUMENT, vectors, self._run.config.resources.chunk_batch,
+            share.encoder_cpus, share.encoder_gpus, workers=(share.encoders, share.encoders),
+        )  # fmt: skip
+
+    def _embedding(self, chunks: pa.Schema, vectors: pa.Schema) -> Step:
+        share = self._share
         embedder = functools.partial(
             _embedder,
             threads=share.encoder_threads,
-            known=Shared(Hashes(reuse.held_hashes(run.known))),
-            moved=_moved(run),
+            known=self._known(),
+            moved=_moved(self._run),
             claim=self._progress.claim,
         )
-        written = None if config.writes is None else Shared(Generated(_written(run)))
-        return [
-            self._chunking(chunks),
-            Step("enrich", functools.partial(Enricher, generated=written), chunks, chunks, None,
-                 share.task_cpus, run=self._name),
-            Step(
-                "embed", embedder, chunks, vectors, config.resources.encode_batch,
-                share.encoder_cpus, share.encoder_gpus, workers=(share.encoders, share.encoders),
-            ),
-            Step(
-                "store", lambda _: store(), vectors, work.KeepChunks.GIVES, None, share.task_cpus,
-                run=self._name,
-            ),
-        ]  # fmt: skip
+        return Step(
+            "embed", embedder, chunks, vectors, self._run.config.resources.encode_batch,
+            share.encoder_cpus, share.encoder_gpus, workers=(share.encoders, share.encoders),
+        )  # fmt: skip
+
+    def _known(self) -> Shared[Hashes]:
+        return Shared(Hashes(reuse.held_hashes(self._run.known)))
 
     def _chunking(self, chunks: pa.Schema) -> Step:
         share, batch = self._share, self._run.config.resources.chunk_batch
@@ -184,6 +214,11 @@ class Plan:
             batch, share.encoder_cpus, share.encoder_gpus,
             workers=(share.encoders, share.encoders),
         )  # fmt: skip
+
+
+def _encoding_steps(config: Config) -> int:
+    """How many steps load an encoder. Late chunking cuts and encodes in one."""
+    return 1 + (config.chunk.strategy == "semantic" and config.embed.mode == "passage")
 
 
 def _parts(run: Run, kind: str) -> list[Path]:
@@ -213,6 +248,12 @@ def _embedder(
 ) -> Stage:
     renamed = None if moved is None else moved()
     return Embedder(config, threads, known=known(), moved=renamed, claim=claim)
+
+
+def _late(config: Config, *, threads: int, known: Callable[[], Hashes]) -> Stage:
+    encoder = load_encoder(config.embed, threads)
+    chunker = Chunker(config, encoder=encoder)
+    return LateEmbedder(config, chunker, encoder=encoder, known=known())
 
 
 def _moved(run: Run) -> Shared[reuse.Moved] | None:

@@ -80,11 +80,16 @@ class Snapshot:
                 "rows_out": count.rows_out,
                 "failed": count.failed,
                 "worker_seconds": round(count.seconds, 3),
-                "rows_per_worker_second": round(count.rows_in / max(1e-9, count.seconds), 1),
+                "rows_per_worker_second": _rate(count.rows_in, count.seconds),
                 "rows_by_node": dict(count.nodes),
             }
             for name, count in self.steps.items()
         }
+
+
+def _rate(rows: int, seconds: float) -> float:
+    """Rows per second; 0 where no time was counted for them."""
+    return round(rows / seconds, 1) if seconds else 0.0
 
 
 class _Counter:

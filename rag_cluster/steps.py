@@ -130,10 +130,13 @@ def _timed(step: Step, stage: Stage, table: pa.Table, progress: Progress) -> pa.
     failed = encoded = 0
     if step.name == "parse":
         failed = sum(status == "failed" for status in result.column("status").to_pylist())
-    if step.name == "embed":
+    seconds = time.monotonic() - start
+    if "vector" in result.column_names and "vector" not in table.column_names:
         own = result.filter(pc.is_valid(result.column("vector")))
         encoded = pc.count_distinct(own.column("text_hash")).as_py()
-    seconds = time.monotonic() - start
+        if step.name != "embed":  # late chunking: chunks have vectors from where they are cut
+            progress.add("embed", result.num_rows, result.num_rows, 0, 0.0, encoded)
+            encoded = 0
     progress.add(step.name, table.num_rows, result.num_rows, failed, seconds, encoded)
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
@@ -55,9 +56,8 @@ class Chunker:
         self._config = config
         self._fingerprint = chunker_fingerprint(config)
         self._tokenizer = load_tokenizer(config.embed.model, config.embed.revision)
-        self._encoder = encoder
-        if encoder is None and config.chunk.strategy == "semantic":
-            self._encoder = load_encoder(config.embed, threads)
+        self._threads = threads
+        self._given = encoder
         self.gives = chunk_schema(config.metadata.fields)
 
     def __call__(self, table: pa.Table) -> pa.Table:
@@ -67,6 +67,13 @@ class Chunker:
             if document["status"] == "ok":
                 rows.extend(self._chunks(document))
         return rows_to_table(rows, self.gives)
+
+    @functools.cached_property
+    def _encoder(self) -> Encoder | None:
+        """Loaded with the first document, so that a chunker may travel to a worker before."""
+        if self._given is None and self._config.chunk.strategy == "semantic":
+            return load_encoder(self._config.embed, self._threads)
+        return self._given
 
     def _chunks(self, row: Mapping[str, Any]) -> list[Row]:
         document, pieces, tokens = cut(row, self._config.chunk, self._tokenizer, self._encoder)

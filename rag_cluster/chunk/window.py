@@ -16,7 +16,8 @@ def check_window(config: Config, max_tokens: int) -> None:
     tokenizer = load_tokenizer(config.embed.model, config.embed.revision)
     special = tokenizer.special_tokens
     prefix = tokenizer.count([config.embed.passage_prefix])[0]
-    context = config.enrich.tokens
+    # What is read within its document is read without a context of its own.
+    context = 0 if config.embed.mode == "late" else config.enrich.tokens
     needed = config.chunk.size + context + prefix + special
     if needed <= max_tokens:
         return
@@ -24,11 +25,12 @@ def check_window(config: Config, max_tokens: int) -> None:
     advice = (
         f"set chunk.size to at most {most}"
         if most > config.chunk.overlap and most >= 8
-        else "make chunk.size, enrich.max_tokens, enrich.context_tokens or embed.passage_prefix smaller"
+        else "make chunk.size, enrich.max_tokens, enrich.context_tokens or embed.passage_prefix "
+        "smaller"
     )
     raise ConfigError(
         f"the encoder {config.embed.model!r} reads {max_tokens} tokens of a text, but chunk.size "
-        f"({config.chunk.size}) + the context of enrich.kind {config.enrich.kind} ({context}) + embed.passage_prefix ({prefix}) "
-        f"+ special tokens ({special}) are {needed}, so the ends of chunks would not be searched: "
-        f"{advice}, or take an encoder with a larger window"
+        f"({config.chunk.size}) + the context of enrich.kind {config.enrich.kind} ({context}) + "
+        f"embed.passage_prefix ({prefix}) + special tokens ({special}) are {needed}, so the ends "
+        f"of chunks would not be searched: {advice}, or take an encoder with a larger window"
     )

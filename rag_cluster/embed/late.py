@@ -31,6 +31,12 @@ Passage = tuple[str, Span]  # the text of a window, and a chunk's span of it
 DOCUMENT_KEY = ("doc_id", "uri", "content_hash")
 
 
+def check_late(config: Config, encoder: Encoder) -> None:
+    """Raises ModelError or ConfigError where an encoder cannot be used for late chunking."""
+    LateEmbedder(config, lambda table: table, encoder=encoder)
+    encoder.encode_spans(["a text"], [[(0, 1)]])
+
+
 class LateEmbedder:
     """Cuts documents into chunks and encodes these in one go, since vectors need the whole text.
 
@@ -65,11 +71,14 @@ class LateEmbedder:
                 f"embed.late_overlap is {self._overlap}, but a window has only {self._room} tokens"
             )
 
-    def __call__(self, documents: pa.Table) -> pa.Table:
-        """The documents' chunks with the columns of `with_columns`. Raises as that does."""
-        table = self._chunk(documents)
-        rows = searchable_rows(table)
-        passages = self._passages(documents, table.take(pa.array(rows)))
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """The chunks of a table of DOCUMENT, with the columns of `with_columns`.
+
+        Raises as that does.
+        """
+        chunks = self._chunk(table)
+        rows = searchable_rows(chunks)
+        passages = self._passages(table, chunks.take(pa.array(rows)))
         keys = [digest("late", window, f"{start}:{end}") for window, (start, end) in passages]
         different = dict(zip(keys, passages, strict=True))
         mine = self._mine(different)
@@ -81,7 +90,7 @@ class LateEmbedder:
             self._vectors(list(mine.values())),
             np.array([self._beyond(*passage) for passage in mine.values()], dtype=np.int32),
         )
-        return with_columns(table, made, self._config, self._encoder.max_tokens)
+        return with_columns(chunks, made, self._config, self._encoder.max_tokens)
 
     def _passages(self, documents: pa.Table, chunks: pa.Table) -> list[Passage]:
         """Each chunk's window and its span there, in the order of the chunks."""

@@ -12,7 +12,7 @@ from rag_cluster.enrich.heading import heading_context
 from rag_cluster.generated import Generated
 from rag_cluster.models.tokenizer import load_tokenizer
 from rag_cluster.names import telling_name
-from rag_cluster.schema import chunk_schema, conform
+from rag_cluster.schema import chunk_schema
 
 
 class Enricher:
@@ -29,15 +29,14 @@ class Enricher:
         self._tokenizer = load_tokenizer(config.embed.model, config.embed.revision)
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """The same chunks, with `context` filled."""
+        """The same chunks with the same columns, of which `context` is filled."""
         contexts = [""] * table.num_rows
         if self._settings.kind != "none":
             contexts = self._headings(table)
         if self._settings.contextual and self._generated is not None:
             contexts = self._with_written(table, contexts, self._generated)
         column = table.schema.get_field_index("context")
-        filled = table.set_column(column, "context", pa.array(contexts, type=pa.string()))
-        return conform(filled, self.gives)
+        return table.set_column(column, "context", pa.array(contexts, type=pa.string()))
 
     def _headings(self, table: pa.Table) -> list[str]:
         known: dict[tuple[str, str, str], str] = {}

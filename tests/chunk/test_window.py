@@ -32,3 +32,7 @@ def test_a_prefix_takes_its_tokens() -> None:
 def test_a_window_smaller_than_the_context() -> None:
     with pytest.raises(ConfigError, match=r"make chunk\.size, enrich\.max_tokens"):
         check_window(config.Config(), 16)
+
+
+def test_late_chunking_reads_no_context() -> None:
+    check_window(config.build({"chunk": {"size": 254}, "embed": {"mode": "late"}}), 256)
