@@ -1,6 +1,7 @@
 """What every Encoder, Scorer and LLM must do, whatever is behind it."""
 
 import asyncio
+import math
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ from rag_cluster.models.encoder import load_encoder
 from rag_cluster.models.fakes import FakeEncoder, FakeLLM, FakeScorer
 from rag_cluster.models.llm import load_llm
 from rag_cluster.models.ports import Message, Request
-from rag_cluster.models.scorer import LateInteractionScorer, load_cross_encoder
+from rag_cluster.models.scorer import LateInteractionScorer, load_scorer
 
 sys.path.append(str(Path(__file__).parents[1] / "models"))
 import chat_server
@@ -67,16 +68,23 @@ def test_encoder_names_its_weights(encoder):
     assert encoder.revision
 
 
-@pytest.fixture(scope="module", params=["overlap", "cross-encoder", "late-interaction"])
+@pytest.fixture(
+    scope="module", params=["overlap", "cross_encoder", "late_interaction", "colbert", "monot5"]
+)
 def scorer(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scorer")
     match request.param:
         case "overlap":
             return FakeScorer()
-        case "late-interaction":
+        case "late_interaction":
             return LateInteractionScorer(FakeEncoder(16))
-        case _:
-            model = tiny_models.save_cross_encoder(tmp_path_factory.mktemp("cross"))
-            return load_cross_encoder(model, batch_size=2)
+        case "cross_encoder" as kind:
+            model = tiny_models.save_cross_encoder(folder)
+        case "colbert" as kind:
+            model = tiny_models.save_colbert(folder)
+        case "monot5" as kind:
+            model = tiny_models.save_t5(folder)
+    return load_scorer(kind, model, batch_size=2)
 
 
 def test_scorer_gives_a_finite_score_for_each_text(scorer):
@@ -91,20 +99,35 @@ def test_scorer_scores_follow_the_texts_order(scorer):
     np.testing.assert_allclose(scorer.score("what cat", TEXTS), backwards, atol=1e-5)
 
 
+def test_scorer_scores_a_text_alike_whatever_stands_beside_it(scorer):
+    """What a deadline cuts off is then what fewer candidates would have given."""
+    alone = [scorer.score("what cat", [text])[0] for text in TEXTS]
+    np.testing.assert_allclose(scorer.score("what cat", TEXTS), alone, atol=1e-4)
+
+
 def test_scorer_of_nothing_gives_nothing(scorer):
     assert scorer.score("what cat", []).shape == (0,)
 
 
-@pytest.fixture(scope="module", params=["fake", "openai", "transformers"])
+def _say(call):
+    if call.get("logprobs"):
+        return chat_server.likely({"yes": -0.4, "No": -1.5}, call)
+    return chat_server.answer("the cat sat", call)
+
+
+@pytest.fixture(params=["fake", "echo", "openai", "transformers"])
 def llm(request, tmp_path_factory):
     match request.param:
         case "fake":
-            yield FakeLLM(lambda _: "the cat sat on the red mat")
+            yield FakeLLM(lambda asked: "yes" if asked.max_tokens == 1 else "the cat sat on it")
+        case "echo":
+            yield load_llm(LanguageModel(engine="fake"))
         case "openai":
-            with chat_server.serve(lambda call: chat_server.answer("the cat sat", call)) as url:
+            with chat_server.serve(_say) as url:
                 yield load_llm(LanguageModel(engine="openai", model="tiny", base_url=url))
         case _:
-            model = tiny_models.save_language_model(tmp_path_factory.mktemp("lm"))
+            folder = tmp_path_factory.mktemp("lm")
+            model = tiny_models.save_language_model(folder, more=("yes", "no"))
             made = load_llm(LanguageModel(engine="transformers", model=model))
             yield made
             made.close()
@@ -125,3 +148,18 @@ def test_llm_answers_and_streams_the_same(llm):
     assert "".join(pieces) == whole.text
     assert 0 < whole.completion_tokens <= 5
     assert llm.name
+
+
+def test_llm_gives_the_likelihoods_of_choices(llm):
+    request = Request((Message("user", "the cat"),), max_tokens=1)
+
+    async def ask():
+        found = await llm.likelihoods(request, ("yes", "no"))
+        if hasattr(llm, "aclose"):
+            await llm.aclose()
+        return found
+
+    likely = asyncio.run(ask())
+    assert len(likely) == 2
+    assert all(log <= 0 for log in likely)
+    assert sum(math.exp(log) for log in likely) <= 1 + 1e-6

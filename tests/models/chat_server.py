@@ -39,6 +39,15 @@ def answer(text: str, call: dict[str, Any]) -> Reply:
     return Reply(body=json.dumps(body).encode())
 
 
+def likely(likelihoods: dict[str, float] | None, call: dict[str, Any]) -> Reply:
+    """A first token with the logarithms of the likeliest ones, or without any."""
+    listed = [{"token": token, "logprob": log} for token, log in (likelihoods or {}).items()]
+    content = [listed[0] | {"top_logprobs": listed}] if listed else []
+    body = json.loads(answer("yes", call).body)
+    body["choices"][0]["logprobs"] = {"content": content} if likelihoods is not None else None
+    return Reply(body=json.dumps(body).encode())
+
+
 @contextlib.contextmanager
 def serve(decide: Callable[[dict[str, Any]], Reply]) -> Iterator[str]:
     """The server's base URL, while `decide` turns each call's JSON into a reply."""

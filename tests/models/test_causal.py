@@ -1,4 +1,6 @@
 import asyncio
+import contextlib
+import math
 
 import pytest
 import tiny_models
@@ -61,3 +63,34 @@ def test_who_stops_listening_ends_the_generation(llm):
 
     assert asyncio.run(first_piece())
     assert asyncio.run(llm.generate(ask("the cat", max_tokens=2))).text
+
+
+def test_who_stops_waiting_ends_the_generation(llm):
+    async def run():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await llm.generate(ask("the cat", max_tokens=50))
+        return await llm.generate(ask("the cat", max_tokens=2))
+
+    assert asyncio.run(run()).text
+
+
+def test_likelihoods_are_those_of_the_next_token(llm):
+    """Over all words they add up to one, and the likeliest is the one that is said."""
+    request = ask("the cat", max_tokens=1)
+    words = [word for word in tiny_models.WORDS if word.isalpha()]
+    found = asyncio.run(llm.likelihoods(request, words))
+    said = asyncio.run(llm.generate(request)).text.strip()
+    assert words[found.index(max(found))] == said or not said.isalpha()
+    special = 1 - sum(math.exp(log) for log in found)
+    assert 0 <= special < 1
+
+
+def test_likelihoods_of_what_is_no_token_are_refused(llm):
+    with pytest.raises(ModelError, match="'yes' is no token"):
+        asyncio.run(llm.likelihoods(ask("the cat"), ("yes", "no")))
+
+
+def test_likelihoods_need_a_prompt_within_the_window(llm):
+    with pytest.raises(ModelError, match="more than the window"):
+        asyncio.run(llm.likelihoods(ask("cat " * 80, max_tokens=1), ("cat", "dog")))

@@ -1,4 +1,5 @@
 import asyncio
+import math
 import threading
 import time
 
@@ -108,3 +109,43 @@ def test_what_is_missing_is_said():
         load_llm(LanguageModel())
     with pytest.raises(ConfigError, match="vllm serve"):
         load_llm(LanguageModel(engine="vllm", model="m"))
+
+
+def likelihoods(url, **keys):
+    async def run():
+        llm = load_llm(LanguageModel(engine="openai", model="tiny", base_url=url, **keys))
+        try:
+            return await llm.likelihoods(REQUEST, ("yes", "no"))
+        finally:
+            await llm.aclose()
+
+    return asyncio.run(run())
+
+
+def test_a_choice_is_as_likely_as_all_its_spellings():
+    calls = []
+    listed = {"Yes": math.log(0.5), " yes": math.log(0.2), "No": math.log(0.1), "the": -3.0}
+
+    def decide(call):
+        calls.append(call)
+        return chat_server.likely(listed, call)
+
+    with chat_server.serve(decide) as url:
+        yes, no = likelihoods(url)
+    assert (math.exp(yes), math.exp(no)) == pytest.approx((0.7, 0.1))
+    assert (calls[0]["logprobs"], calls[0]["top_logprobs"]) == (True, 20)
+    assert calls[0]["max_tokens"] == 1
+
+
+def test_a_choice_that_is_not_listed_has_no_likelihood():
+    with chat_server.serve(lambda call: chat_server.likely({"Yes": -0.1}, call)) as url:
+        assert likelihoods(url) == [pytest.approx(-0.1), -math.inf]
+
+
+@pytest.mark.parametrize("listed", [None, {}])
+def test_a_server_without_likelihoods_is_named(listed):
+    with (
+        chat_server.serve(lambda call: chat_server.likely(listed, call)) as url,
+        pytest.raises(ServiceError, match="gives no likelihoods of tokens"),
+    ):
+        likelihoods(url)

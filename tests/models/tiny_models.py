@@ -11,12 +11,20 @@ TEXT = (
 WORDS = TEXT.split()
 
 
-def save_tokenizer(folder: Path, template: str | None = None, *, special: bool = True) -> None:
+def save_tokenizer(
+    folder: Path,
+    template: str | None = None,
+    *,
+    special: bool = True,
+    more: tuple[str, ...] = (),
+    **tokens: str,
+) -> None:
+    """`more` are words beyond WORDS; `tokens` further special tokens, such as mask_token."""
     import tokenizers
     import transformers
     from tokenizers.processors import TemplateProcessing
 
-    vocabulary = {word: i for i, word in enumerate(WORDS)}
+    vocabulary = {word: i for i, word in enumerate((*WORDS, *more))}
     made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
     made.normalizer = tokenizers.normalizers.Lowercase()
     made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -33,17 +41,18 @@ def save_tokenizer(folder: Path, template: str | None = None, *, special: bool =
         cls_token="[CLS]",
         sep_token="[SEP]",
         model_max_length=64,
+        **tokens,
     )
     if template:
         fast.chat_template = template
     fast.save_pretrained(folder)
 
 
-def _bert_config(**more):
+def _bert_config(more_words=0, **more):
     import transformers
 
     return transformers.BertConfig(
-        vocab_size=len(WORDS),
+        vocab_size=len(WORDS) + more_words,
         hidden_size=16,
         num_hidden_layers=1,
         num_attention_heads=2,
@@ -90,13 +99,64 @@ def save_cross_encoder(folder: Path, labels: int = 1) -> str:
     return str(folder)
 
 
-def save_language_model(folder: Path, template: str | None = None) -> str:
+def save_colbert(folder: Path) -> str:
+    """A BERT of 16 dimensions with a projection to 8, as Stanford's ColBERT saves one.
+
+    Queries have 8 tokens, the rest of them [MASK]; passages have 32, without punctuation.
+    """
+    import json
+
+    import safetensors.torch
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    more = ("[MASK]", "[unused0]", "[unused1]", ".")
+    config = _bert_config(len(more), architectures=["HF_ColBERT"])
+    config.save_pretrained(folder)
+    save_tokenizer(folder, more=more, mask_token="[MASK]")
+    bert = transformers.BertModel(config).state_dict()
+    weights = {f"bert.{name}": value for name, value in bert.items()}
+    weights["linear.weight"] = torch.randn(8, 16)
+    safetensors.torch.save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    about = {"query_maxlen": 8, "doc_maxlen": 32, "mask_punctuation": True}
+    (folder / "artifact.metadata").write_text(json.dumps(about))
+    return str(folder)
+
+
+def save_t5(folder: Path, more: tuple[str, ...] = ("true", "false")) -> str:
+    """A T5 of 16 dimensions whose tokenizer knows the words `more`."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    known = (*more, "Query", "Document", "Relevant", ":")
+    config = transformers.T5Config(
+        vocab_size=len(WORDS) + len(known),
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=1,
+        num_heads=2,
+        decoder_start_token_id=0,
+        pad_token_id=0,
+        eos_token_id=3,
+    )
+    transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
+    save_tokenizer(folder, special=False, more=known, eos_token="[SEP]")
+    return str(folder)
+
+
+def save_language_model(
+    folder: Path, template: str | None = None, more: tuple[str, ...] = ()
+) -> str:
+    """A GPT-2 of 16 dimensions; `more` are words that it knows beyond WORDS."""
     import torch
     import transformers
 
     torch.manual_seed(0)
     config = transformers.GPT2Config(
-        vocab_size=len(WORDS),
+        vocab_size=len(WORDS) + len(more),
         n_positions=64,
         n_embd=16,
         n_layer=1,
@@ -106,5 +166,5 @@ def save_language_model(folder: Path, template: str | None = None) -> str:
         tie_word_embeddings=False,
     )
     transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    save_tokenizer(folder, template, special=False)
+    save_tokenizer(folder, template, special=False, more=more)
     return str(folder)
