@@ -221,8 +221,12 @@ def test_scores_and_order_are_those_of_the_formula(server: Server, more: list[st
     shard = lexical.build_shard(
         texts, lexical.statistics(texts, config.index.lexical), config.index.lexical
     )
-    for query in ("w1", "w2 w7 w29", "w4 unknown", "unknown", "", "\ud800"):
-        scores, rows = shard.search([query], 40)
+    weighted = [{"w1": 1.0, "w2 w7": 0.3}, {"w4 unknown": 0.2, "\ud800": 1.0}, {"unknown": 1.0}]
+    for query in ("w1", "w2 w7 w29", "w4 unknown", "unknown", "", "\ud800", *weighted):
+        if isinstance(query, str):
+            scores, rows = shard.search([query], 40)
+        else:
+            scores, rows = shard.search_words(query, 40)
         ids, found = index.search(query, 40)
         best = rows[0][rows[0] >= 0]
         assert len(found) == len(best)
@@ -232,6 +236,19 @@ def test_scores_and_order_are_those_of_the_formula(server: Server, more: list[st
         pairs = list(zip(-found, ids, strict=True))
         assert pairs == sorted(pairs)  # ties in the order of the rows
         assert (np.asarray(found) > 0).all()
+    index.close()
+    elastic.delete(target, config)
+
+
+def test_a_word_counts_by_its_weight(config: Config) -> None:
+    target = new_target(config)
+    texts = ["red and more", "blue and more", "red blue"]
+    index = loaded(target, config, table([chunk(i, text) for i, text in enumerate(texts)]))
+    for words, best in (
+        ({"red": 1.0, "blue": 0.01}, ["c000002", "c000000", "c000001"]),
+        ({"red": 0.01, "blue": 1.0}, ["c000002", "c000001", "c000000"]),
+    ):
+        assert index.search(words, 5)[0] == best
     index.close()
     elastic.delete(target, config)
 

@@ -13,6 +13,9 @@ from rag_cluster.index import lexical
 from rag_cluster.index.topk import merge_topk
 
 TEXTS = ["red fox", "red red dog runs", "", "blue dog"]
+PLAIN = Lexical(language="none")
+
+documents = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6).map(" ".join), max_size=12)
 
 
 def test_scores_are_the_formula() -> None:
@@ -32,15 +35,45 @@ def test_scores_are_the_formula() -> None:
     assert scores[0, :2] == pytest.approx([0.299739, 0.277259], abs=1e-6)
 
 
+WORDS = st.dictionaries(
+    st.sampled_from(["a", "b", "c d", "a a g", "unknown"]), st.floats(0.1, 2), max_size=4
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6).map(" ".join)), WORDS)
+def test_words_add_their_scores_by_their_weights(texts: list[str], words: dict[str, float]) -> None:
+    shard = lexical.build_shard(texts, lexical.statistics(texts, PLAIN), PLAIN)
+    expected = np.zeros(len(texts))
+    for word, weight in words.items():
+        scores, rows = shard.search([word], len(texts) + 1)
+        found = rows[0] >= 0
+        expected[rows[0][found]] += weight * scores[0][found]
+    scores, rows = shard.search_words(words, len(texts) + 1)
+    found = rows[0] >= 0
+    assert found.sum() == np.count_nonzero(expected)
+    np.testing.assert_allclose(scores[0][found], expected[rows[0][found]], rtol=1e-5)
+    assert (np.diff(scores[0][found]) <= 0).all()
+
+
+def test_words_of_weight_one_are_their_query_under_a_mask_too() -> None:
+    config = Lexical()
+    shard = lexical.build_shard(TEXTS, lexical.statistics(TEXTS, config), config)
+    for mask in (None, np.array([True, False, True, True])):
+        np.testing.assert_allclose(
+            shard.search_words({"red": 1.0, "fox": 1.0}, 3, mask)[0],
+            shard.search(["red fox"], 3, mask)[0],
+            rtol=1e-6,
+        )
+    with pytest.raises(ValueError, match="k"):
+        shard.search_words({"red": 1.0}, 0)
+
+
 def test_statistics_are_counts_of_documents() -> None:
     stats = lexical.statistics(TEXTS, Lexical())
     assert (stats.documents, stats.terms, stats.average_length) == (4, 8, 2.0)
     assert stats.document_frequency == {"red": 2, "fox": 1, "dog": 2, "run": 1, "blue": 1}
     assert lexical.statistics([], Lexical()).average_length == 0.0
-
-
-documents = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6).map(" ".join), max_size=12)
-PLAIN = Lexical(language="none")
 
 
 @settings(max_examples=60, deadline=None)
