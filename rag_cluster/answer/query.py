@@ -23,7 +23,7 @@ from rag_cluster.models.ports import AsyncEncoder
 from rag_cluster.models.tokenizer import load_tokenizer
 from rag_cluster.rerank import Stage
 from rag_cluster.retrieve.expand import expand
-from rag_cluster.retrieve.transform import Transformer
+from rag_cluster.retrieve.transform import Transformed, Transformer
 from rag_cluster.schema import Passage
 from rag_cluster.storage import ChunkStore, Collection
 
@@ -40,6 +40,7 @@ class Answer:
     hits: list[Passage]
     timings_ms: Timings
     notes: list[str] = field(default_factory=list)
+    transformed: Transformed | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The object that `ask --json` prints."""
@@ -49,6 +50,7 @@ class Answer:
             "citations": [asdict(citation) for citation in self.citations],
             "hits": [hit_to_json(hit) for hit in self.hits],
             "timings_ms": rounded(self.timings_ms),
+            "transform": None if self.transformed is None else self.transformed.to_json(),
             "notes": self.notes,
         }
 
@@ -128,6 +130,7 @@ class Engine:
             hits=found.hits,
             timings_ms=timings,
             notes=[*found.notes, *notes_of(assembly, checked, flag_sources(assembly.sources))],
+            transformed=found.transformed,
         )
 
     def _assemble(self, hits: Sequence[Passage]) -> Assembly:

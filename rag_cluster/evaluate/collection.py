@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,25 @@ async def evaluate_collection(
     judgements = match(lines, zip(documents["doc_id"], documents["uri"], strict=True))
     depth = search_depth(measures)
 
+    fallbacks: dict[str, list[str]] = {}
+
     async def search(query: str) -> Sequence[Passage]:
-        return (await engine.search(query, top_k=depth)).hits
+        found = await engine.search(query, top_k=depth)
+        fallbacks[query] = found.notes
+        return found.hits
 
     result: Evaluation = await evaluate(search, texts, judgements, measures)
     if run is not None:
         write_run(run, named_run(result.rankings, judgements.names))
+    notes = [*result.notes, *_summed_up(fallbacks)]
     return CollectionEvaluation(
-        result.metrics, result.queries, result.latency_ms, result.notes, result.per_query
+        result.metrics, result.queries, result.latency_ms, notes, result.per_query
     )
+
+
+def _summed_up(fallbacks: Mapping[str, Sequence[str]]) -> list[str]:
+    """How many searches did not run as they were configured, with an example."""
+    noted = [notes[0] for notes in fallbacks.values() if notes]
+    if not noted:
+        return []
+    return [f"{len(noted)} of {len(fallbacks)} searches fell back, such as: {noted[0]}"]

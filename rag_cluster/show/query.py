@@ -13,16 +13,21 @@ from rag_cluster.show import console, table
 if TYPE_CHECKING:
     from rag_cluster.answer.query import Answer, SearchResult
     from rag_cluster.evaluate.collection import CollectionEvaluation
+    from rag_cluster.retrieve.transform import Transformed
 
 
 def hits(result: SearchResult) -> None:
-    """The hits of a search, best first."""
+    """The hits of a search, best first, with what was searched in place of the query."""
     out = console()
+    for line in [] if result.transformed is None else _searched(result.transformed):
+        out.print(Text(line), soft_wrap=True)
     if not result.hits:
         out.print("nothing found")
     for passage in result.hits:
         out.print(Text(f"{passage.rank:>3}. {_source(passage)}", style="bold"), soft_wrap=True)
         out.print(Text(f"     {_shortened(passage.text)}"), soft_wrap=True)
+    for note in result.notes:
+        out.print(Text(f"note: {note}"), soft_wrap=True)
     _timings(out, result.timings_ms)
 
 
@@ -52,6 +57,15 @@ def evaluation(result: CollectionEvaluation) -> None:
     out.print(f"{result.queries:,} queries; search took {latency}", highlight=False)
     for note in result.notes:
         out.print(Text(f"note: {note}"), soft_wrap=True)
+
+
+def _searched(made: Transformed) -> list[str]:
+    lines = [f"searched too: {query}" for query in made.queries[1:]]
+    lines += [f"searched too: {_shortened(document)}" for document in made.documents]
+    if made.words:
+        words = ", ".join(f"{word} {weight:.3f}" for word, weight in made.words.items())
+        lines.append(f"bm25 searched: {words}")
+    return lines
 
 
 def _source(passage: Passage) -> str:
