@@ -4,6 +4,15 @@
 `render()` prints the effective tree with the comments.
 """
 
+from rag_cluster.config.indexing import (
+    PACKAGED_ENCODER,
+    Dense,
+    Elastic,
+    Embed,
+    Index,
+    Lexical,
+    Sparse,
+)
 from rag_cluster.config.loading import build, fingerprint, load
 from rag_cluster.config.rendering import render
 from rag_cluster.config.search import (
@@ -16,19 +25,13 @@ from rag_cluster.config.search import (
 )
 from rag_cluster.config.section import Section
 from rag_cluster.config.sections import (
-    PACKAGED_ENCODER,
     Answer,
     Chunk,
     Config,
-    Dense,
     Duplicates,
-    Elastic,
-    Embed,
     Enrich,
     Generate,
-    Index,
     LanguageModel,
-    Lexical,
     Metadata,
     Parse,
     Resources,
@@ -58,6 +61,7 @@ __all__ = [
     "Retrieve",
     "Section",
     "Semantic",
+    "Sparse",
     "Transform",
     "Weights",
     "build",
