@@ -1,4 +1,4 @@
-"""Retrieval quality of each channel, each fusion and the rerankers, on folders with qrels.
+"""Retrieval quality of channels, fusions, feedback and rerankers, on folders with qrels.
 
     python -m benchmarks.retrieval_quality FOLDER... [--set key.path=value] [--json FILE]
 
@@ -43,6 +43,8 @@ VARIANTS: dict[str, list[str]] = {
     **{f"convex {a}": ["retrieve.fusion=convex", f"retrieve.alpha={a}"] for a in ALPHAS},
     "routed": ["retrieve.fusion=routed"],
     "default": [],
+    "bm25, feedback": ["retrieve.channels=[bm25]", "transform.kind=feedback"],
+    "default, feedback": ["transform.kind=feedback"],
     "default, late interaction": ["rerank.kind=late_interaction"],
 }
 
@@ -87,8 +89,8 @@ def measure(
     results: dict[str, Mapping[str, float]] = {}
     for variant in variants:
         chosen = query_config(collection, None, [*settings, *VARIANTS[variant]])
-        scorers = Models(chosen, collection).scorers()
-        engine = Engine(collection, chosen, encoder, scorers)
+        own = Models(chosen, collection)
+        engine = Engine(collection, chosen, encoder, own.scorers(), transformer=own.transformer())
         results[variant] = asyncio.run(_evaluate(engine, queries, judgements, measures))
         show(variant, results[variant])
     return {
