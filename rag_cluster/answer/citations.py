@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rag_cluster.answer.evidence import best_quote, support, supports
 from rag_cluster.answer.extract import NOTHING_FOUND
-from rag_cluster.answer.sentences import Unit, split_units
+from rag_cluster.answer.sentences import Unit, UnitKind, split_units
 from rag_cluster.answer.sources import Source
 from rag_cluster.answer.tables import read_row
 
@@ -39,12 +39,13 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence or table row of an answer, at `text[start:end]` of the text that is shown."""
+    """A sentence, table row or block of code, at `text[start:end]` of the answer as it is shown."""
 
     start: int
     end: int
     text: str
     supported: bool
+    kind: UnitKind = "sentence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class _Sentence:
     end: int
     text: str
     markers: tuple[int, ...]
+    kind: UnitKind
 
 
 def check_citations(
@@ -97,7 +99,7 @@ def check_citations(
                 kept.append(best.marker)
         text = (text + clean[position : sentence.end]).lstrip()
         start = len(text) - len(sentence.text)
-        claims.append(Claim(start, len(text), sentence.text, supported))
+        claims.append(Claim(start, len(text), sentence.text, supported, sentence.kind))
         text += (" " if kept else "") + "".join(f"[{marker}]" for marker in kept)
         position = sentence.end
         citations.extend(_cite(by_marker[marker], sentence.text, page_of) for marker in kept)
@@ -154,7 +156,7 @@ def _assign(clean: str, found: Sequence[tuple[int, int]]) -> list[_Sentence]:
         if units:
             owned[before[-1] if before else 0].append(marker)
     return [
-        _Sentence(unit.start, unit.end, clean[unit.start : unit.end], _once(markers))
+        _Sentence(unit.start, unit.end, clean[unit.start : unit.end], _once(markers), unit.kind)
         for unit, markers in zip(units, owned, strict=True)
     ]
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import Stemmer
 
-from rag_cluster.answer.quantities import Quantity, Reading, read, says
+from rag_cluster.answer.quantities import Quantity, Reading, read, says, without_numbers
 from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID
 from rag_cluster.answer.sentences import split_units
 from rag_cluster.answer.sources import Source
@@ -71,9 +71,13 @@ def unsaid(quantities: Iterable[Quantity], sources: Sequence[Source]) -> list[Qu
 
 
 def support(source: Source, sentence: str) -> float:
-    """The share of the sentence's content words, by their stems, that the source has; in [0, 1]."""
-    asked = stems(sentence)
-    return len(asked & _stems(whole(source))) / len(asked) if asked else 0.0
+    """The share of what the sentence says that the source has, in [0, 1].
+
+    What it says are its content words, by their stems, and its numbers, each with its unit one.
+    """
+    words, numbers = stems(without_numbers(sentence)), claimed(sentence)
+    held = len(words & _stems(whole(source))) + len(numbers) - len(unsaid(numbers, [source]))
+    return held / (len(words) + len(numbers)) if words or numbers else 0.0
 
 
 def supports(source: Source, sentence: str) -> bool:

@@ -9,20 +9,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from rag_cluster.answer.extract import NOTHING_FOUND, extract, render
-from rag_cluster.answer.prompt import build_messages, flag_injection
+from rag_cluster.answer.prompt import build_messages
 from rag_cluster.answer.sources import Source
 from rag_cluster.config import Generate, LanguageModel
 from rag_cluster.errors import ModelError
 from rag_cluster.models.ports import LLM, AsyncEncoder, Request
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """Text of a source that reads like an instruction to a model."""
-
-    marker: int
-    chunk_id: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +141,3 @@ def _language_model(config: Generate) -> LanguageModel:
         timeout_s=config.timeout_s,
         retries=config.retries,
     )
-
-
-def flag_sources(sources: Sequence[Source]) -> list[Flag]:
-    """What in the sources reads like an instruction to a model, for the report; each text once."""
-    found: dict[tuple[int, str], Flag] = {}
-    for source in sources:
-        for part in source.parts:
-            for text in flag_injection(part.text):
-                found.setdefault((source.marker, text), Flag(source.marker, part.chunk_id, text))
-    return list(found.values())

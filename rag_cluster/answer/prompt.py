@@ -4,7 +4,8 @@ Each passage stands in a fence whose name holds a nonce, random for each request
 document can hold the line that closes it. What imitates a fence or a model's control tokens inside
 a passage is disarmed, and the system message says that nothing inside a fence is an instruction.
 This separates data from instructions as "spotlighting" does (Hines et al., 2024); it makes
-injection hard, not impossible, so instruction-like text is reported too.
+injection hard, not impossible, so instruction-like text is reported too
+(`answer.guardrails.injection`).
 """
 
 from __future__ import annotations
@@ -43,28 +44,6 @@ _CONTROL = re.compile(
     r"\[(?=/?(?:INST|SYS)\])",
     re.IGNORECASE,
 )
-_INSTRUCTION = re.compile(
-    r"""
-    \b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b
-        (?:instructions?|prompts?|rules|directions|above|previous|prior)\b
-    | \b(?:you\ are|act\ as|pretend\ to\ be)\ (?:now\ )?(?:an?\ )?[^.\n]{0,20}
-        (?:assistant|AI|model|chatbot|DAN)\b
-    | \byou\ are\ (?:now|no\ longer)\ (?:an?|in|bound|acting|free)\b
-    | \b(?:new|updated|real|following)\ instructions?\s*:
-    | \b(?:reveal|print|repeat|output|show)\b[^.\n]{0,30}\b(?:system\ prompt|your\ instructions)\b
-    | \bsystem\ prompt\b
-    | \b(?:do\ not|don't|never)\ (?:answer|cite|mention|tell)\b[^.\n]{0,40}
-        \b(?:user|question|source)
-    | ^\s*(?:system|assistant)\s*:
-    | <\|[a-z_]+\|> | </?(?:start_of_turn|end_of_turn|system)> | \[/?INST\]
-    | <<<\s*(?:end|passage)
-    | \b(?:ignorier\w*|vergiss|vergessen\ sie|missachte\w*)\b[^.\n]{0,40}\banweisung\w*
-    | \b(?:ignore[rz]?|oublie[rz]?)\b[^.\n]{0,40}\b(?:consignes|instructions)\b
-    | \b(?:ignora|olvida)\b[^.\n]{0,40}\binstrucciones\b
-    | (?:忽略|无视|無視)[^。\n]{0,12}(?:指令|指示|说明|提示)
-    """,
-    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
-)
 
 
 def build_messages(
@@ -85,14 +64,6 @@ def build_messages(
 def disarm(text: str) -> str:
     """The text with a space inside what imitates fences and control tokens ("<|" -> "< |")."""
     return _CONTROL.sub(lambda match: " ".join(match.group()) + " ", text)
-
-
-def flag_injection(text: str) -> list[str]:
-    """The pieces of a text that read like instructions to a model, as they stand there.
-
-    A pattern list: it reports, it does not protect. A manual on prompts will be flagged as well.
-    """
-    return [match.group().strip() for match in _INSTRUCTION.finditer(text)]
 
 
 def _fenced(source: Source, nonce: str) -> str:

@@ -1,7 +1,7 @@
 """THE query path: the command line, the service and the evaluation all run this.
 
 query -> hits (`answer.search`)
-question -> hits -> expand -> assemble -> generate -> checked citations -> answer
+question -> hits -> expand -> assemble -> generate -> checked citations -> guardrails -> answer
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from rag_cluster.answer.assemble import Assembly, assemble
 from rag_cluster.answer.citations import CheckedAnswer, Citation, check_citations
-from rag_cluster.answer.generate import Flag, Generator, flag_sources
+from rag_cluster.answer.generate import Generator
+from rag_cluster.answer.guardrails import Guarded, Retrieved, Verdict, guard, read_date
 from rag_cluster.answer.opening import Models, query_config
 from rag_cluster.answer.search import Searcher, SearchResult, Timings, hit_to_json, rounded, timed
+from rag_cluster.answer.sources import Source
 from rag_cluster.config import Config
 from rag_cluster.errors import UsageError
 from rag_cluster.models.ports import AsyncEncoder
@@ -32,7 +35,11 @@ __all__ = ["Answer", "Engine", "SearchResult"]
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer whose citations were checked, with the hits that it was made from."""
+    """An answer whose citations were checked, with the hits that it was made from.
+
+    `guardrails` are the verdicts of the rules that are on, and `notes` say in words what these
+    found, what was left out and what fell back. Where a rule blocks the answer, `answer` says so.
+    """
 
     question: str
     answer: str
@@ -40,6 +47,7 @@ class Answer:
     hits: list[Passage]
     timings_ms: Timings
     notes: list[str] = field(default_factory=list)
+    guardrails: list[Verdict] = field(default_factory=list)
     transformed: Transformed | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -52,6 +60,7 @@ class Answer:
             "timings_ms": rounded(self.timings_ms),
             "transform": None if self.transformed is None else self.transformed.to_json(),
             "notes": self.notes,
+            "guardrails": {verdict.rule: verdict.to_json() for verdict in self.guardrails},
         }
 
 
@@ -122,16 +131,40 @@ class Engine:
             draft = await self._generator.generate(found.query, assembly.sources)
         with timed(timings, "check"):
             checked = check_citations(draft.text, assembly.sources, self._page_of)
+        with timed(timings, "guard"):
+            guarded = self._guard(found, checked, assembly.sources)
         timings["total"] = (time.perf_counter() - start) * 1000
         return Answer(
             question=found.query,
-            answer=checked.text,
-            citations=list(checked.citations),
+            answer=guarded.text,
+            citations=list(guarded.citations),
             hits=found.hits,
             timings_ms=timings,
-            notes=[*found.notes, *notes_of(assembly, checked, flag_sources(assembly.sources))],
+            notes=[*found.notes, *notes_of(assembly, checked), *guarded.notes],
+            guardrails=list(guarded.verdicts),
             transformed=found.transformed,
         )
+
+    def _guard(
+        self, found: SearchResult, checked: CheckedAnswer, sources: Sequence[Source]
+    ) -> Guarded:
+        config = self.config
+        language = config.index.lexical.language
+        dates = self._dates(sources)
+        retrieved = Retrieved(found.hits, found.standing, dates, language)
+        return guard(config.guardrails, found.query, checked, sources, retrieved)
+
+    def _dates(self, sources: Sequence[Source]) -> dict[str, date]:
+        """The declared dates of the sources' documents, by doc_id."""
+        name = self.config.guardrails.date_field
+        if name is None:
+            return {}
+        column = self.store.table.column(name)
+        values = {
+            source.doc_id: column[self.store.row_of(source.parts[0].chunk_id)].as_py()
+            for source in sources
+        }
+        return {doc_id: day for doc_id, value in values.items() if (day := read_date(value))}
 
     def _assemble(self, hits: Sequence[Passage]) -> Assembly:
         config = self.config
@@ -154,7 +187,7 @@ class Engine:
         return int(pages[-1]["number"]) if pages else None
 
 
-def notes_of(assembly: Assembly, checked: CheckedAnswer, flags: Sequence[Flag]) -> list[str]:
+def notes_of(assembly: Assembly, checked: CheckedAnswer) -> list[str]:
     """What was left out or put right on the way to an answer, in words."""
     notes = []
     if assembly.over_budget:
@@ -166,6 +199,4 @@ def notes_of(assembly: Assembly, checked: CheckedAnswer, flags: Sequence[Flag]) 
     if checked.removed_markers:
         markers = ", ".join(f"[{marker}]" for marker in checked.removed_markers)
         notes.append(f"citations of sources that do not exist were removed: {markers}")
-    notes += [f"no passage supports: {text}" for text in checked.unsupported_sentences]
-    notes += [f"source [{flag.marker}] holds an instruction: {flag.text}" for flag in flags]
     return notes

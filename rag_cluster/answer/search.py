@@ -27,6 +27,7 @@ from rag_cluster.rerank import Stage, cascade
 from rag_cluster.retrieve.expand import collapse
 from rag_cluster.retrieve.fuse import Ranking, alpha_weights, convex, reciprocal_rank_fusion
 from rag_cluster.retrieve.route import route
+from rag_cluster.retrieve.standing import standing
 from rag_cluster.retrieve.transform import Found, Transformed, Transformer, average
 from rag_cluster.schema import Passage, indexed_text
 from rag_cluster.storage import ChunkStore, Collection
@@ -40,7 +41,8 @@ Timings = dict[str, float]
 class SearchResult:
     """Hits, best first, and the milliseconds of each part.
 
-    `notes` say what fell back and why; `transformed` what was searched in place of the query.
+    `notes` say what fell back and why; `transformed` what was searched in place of the query;
+    `standing` how far the best hit stands out in each channel (`retrieve.standing`).
     """
 
     query: str
@@ -48,6 +50,7 @@ class SearchResult:
     timings_ms: Timings
     notes: list[str] = field(default_factory=list)
     transformed: Transformed | None = None
+    standing: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The object that `search --json` prints."""
@@ -129,15 +132,16 @@ class Searcher:
             with timed(timings, "filter"):
                 scope = self._scope(where)
             lookups, transformed = await self._lookups(query, scope, timings)
-            ranking = await self._candidates(lookups, limit, scope, timings)
+            ranking, channels = await self._candidates(lookups, limit, scope, timings)
             if self._stages:
                 with timed(timings, "rerank"):
                     ranking = await self._rerank(query, ranking, notes)
             ranking = self._collapse(ranking).first(limit)
             hits = self.store.passages(ranking.rows, ranking.scores)
+            stands = standing(channels, int(ranking.rows[0])) if hits else {}
         if transformed is not None and transformed.note is not None:
             notes.insert(0, transformed.note)
-        return SearchResult(query, hits, timings, notes, transformed)
+        return SearchResult(query, hits, timings, notes, transformed, stands)
 
     async def _lookups(
         self, query: str, scope: Scope, timings: Timings
@@ -151,7 +155,8 @@ class Searcher:
                 made = await transformer(query)
             return await self._encoded(made.queries, made.documents, timings), made
         lookups = await self._encoded([query], (), timings)
-        first = (await self._candidates(lookups, 1, scope, timings)).first(transformer.reads)
+        plain, _ = await self._candidates(lookups, 1, scope, timings)
+        first = plain.first(transformer.reads)
         with timed(timings, "transform"):
             found = Found(self._texts(first.rows), first.scores.tolist())
             made = await transformer(query, found)
@@ -173,8 +178,11 @@ class Searcher:
 
     async def _candidates(
         self, lookups: Sequence[Lookup], limit: int, scope: Scope, timings: Timings
-    ) -> Ranking:
-        """Fused rows, enough that collapsing still leaves `limit` where there are so many."""
+    ) -> tuple[Ranking, dict[str, Ranking]]:
+        """Fused rows, enough that collapsing still leaves `limit` where there are so many.
+
+        Beside them the ranking of each channel for the first lookup.
+        """
         config = self.config.retrieve
         depth = max(config.candidates, limit)
         while True:
@@ -183,7 +191,7 @@ class Searcher:
                 fused = fuse_queries([lookup.query for lookup in lookups], found, config)
             exhausted = all(len(part.rows) < depth for parts in found for part in parts.values())
             if exhausted or len(self._collapse(fused).rows) >= limit:
-                return fused
+                return fused, found[0]
             depth *= 4
 
     async def _search_channels(

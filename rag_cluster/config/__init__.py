@@ -4,6 +4,7 @@
 `render()` prints the effective tree with the comments.
 """
 
+from rag_cluster.config.guardrails import Guardrails
 from rag_cluster.config.indexing import (
     PACKAGED_ENCODER,
     Dense,
@@ -49,6 +50,7 @@ __all__ = [
     "Embed",
     "Enrich",
     "Generate",
+    "Guardrails",
     "Index",
     "LanguageModel",
     "Lexical",

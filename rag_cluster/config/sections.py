@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rag_cluster import prompts
+from rag_cluster.config.guardrails import Guardrails
 from rag_cluster.config.indexing import Embed, Index, Sparse
 from rag_cluster.config.search import Rerank, Retrieve, Transform, check_queries
 from rag_cluster.config.section import Section, key
@@ -247,6 +248,9 @@ class Config(Section):
     rerank: Rerank = key(Rerank(), "HITS -> HITS")
     answer: Answer = key(Answer(), "HITS -> passages for the generator")
     generate: Generate = key(Generate(), "passages -> ANSWER")
+    guardrails: Guardrails = key(
+        Guardrails(), "rules on an answer that need no model (docs/guardrails.md)"
+    )
     resources: Resources = key(Resources(), "what the steps take of the cluster")
     max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = key(
         1.0, "exit with code 3 if more of the documents failed (the rest is published)"
@@ -278,6 +282,11 @@ class Config(Section):
     @model_validator(mode="after")
     def _queries_have_what_they_need(self) -> Config:
         check_queries(self.transform, self.retrieve, self.rerank, self.llm.engine)
+        return self
+
+    @model_validator(mode="after")
+    def _dates_are_declared(self) -> Config:
+        self.guardrails.check(self.metadata.fields)
         return self
 
     @field_validator("prompts")

@@ -83,8 +83,10 @@ def test_a_marker_whose_passage_says_otherwise_is_joined_by_one_that_supports():
 
 
 def test_support_is_the_share_of_content_words_and_numbers_must_agree():
-    # content words: battery, lasts, 14, weeks; the source has the first three
-    assert support(BATTERY, "The battery lasts 14 weeks.") == 0.75
+    # battery, lasts, longer, cold and 14 hours: the source has battery, lasts and 14 hours
+    assert support(BATTERY, "The battery lasts longer than 14 hours in the cold.") == 0.6
+    assert support(BATTERY, "14 hours.") == 1
+    assert support(BATTERY, "15 hours.") == 0
     assert not supports(BATTERY, "The battery lasts 14 weeks.")
     assert not supports(BATTERY, "The battery lasts 20 hours in use.")
     assert supports(BATTERY, "The battery lasts 840 minutes in use.")

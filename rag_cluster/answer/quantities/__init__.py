@@ -8,6 +8,6 @@ number, `declared` what the header of a table says of its cells, `compare` when 
 
 from rag_cluster.answer.quantities.compare import says
 from rag_cluster.answer.quantities.quantity import Day, Quantity, Reading
-from rag_cluster.answer.quantities.reading import read
+from rag_cluster.answer.quantities.reading import read, without_numbers
 
-__all__ = ["Day", "Quantity", "Reading", "read", "says"]
+__all__ = ["Day", "Quantity", "Reading", "read", "says", "without_numbers"]

@@ -8,7 +8,7 @@ from rag_cluster.answer.quantities.amounts import amounts, plain_years, ratios, 
 from rag_cluster.answer.quantities.calendar import clocks, dates
 from rag_cluster.answer.quantities.declared import under_their_labels
 from rag_cluster.answer.quantities.quantity import Quantity
-from rag_cluster.answer.quantities.wording import share_units, with_wording
+from rag_cluster.answer.quantities.wording import HEDGES, share_units, with_wording
 
 # Full-width forms and signs as their plain ones, each one character, so that spans hold.
 _PLAIN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x2212: "-", 0x3000: " "}
@@ -53,6 +53,14 @@ def read(text: str, header: str = "", caption: str = "") -> list[Quantity]:
     found.sort(key=lambda quantity: quantity.start)
     found = [with_wording(masked, quantity) for quantity in share_units(masked, found)]
     return under_their_labels(plain, found, header, caption)
+
+
+def without_numbers(text: str) -> str:
+    """The text with blanks for its quantities, their hedges, the marks of items and references."""
+    blanked = list(_masked(text))
+    for quantity in read(text):
+        blanked[quantity.start : quantity.end] = " " * (quantity.end - quantity.start)
+    return HEDGES.sub(lambda match: " " * len(match.group()), "".join(blanked))
 
 
 def _masked(text: str) -> str:

@@ -23,6 +23,7 @@ _HEDGES: dict[Hedge, str] = {
 _HEDGED = {
     hedge: re.compile(rf"{words}(?:an?\s)?\Z", re.IGNORECASE) for hedge, words in _HEDGES.items()
 }
+HEDGES = re.compile("|".join([*_HEDGES.values(), r"\bbetween\s(?=\s)"]), re.IGNORECASE)
 _FALLS = re.compile(
     r"\b(?:declin|decreas|f[ae]ll|drop|down\b|loss|lost\b|negativ|minus|lower|less\b|reduc|shr[aiu]nk|"
     r"contract|deficit|outflow|slip|s[au]nk|cut\b|below\szero|used\sin|r\u00fcckgang|verlust|gesunken|"
