@@ -11,7 +11,7 @@ from rag_cluster.answer.quantities.calendar import years
 from rag_cluster.answer.quantities.numerals import NUMERAL, Numeral, numerals
 from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID, Quantity, Reading
 from rag_cluster.answer.quantities.spelled import spelled
-from rag_cluster.answer.quantities.units import PERCENT, PREFIX, RATIO, Beside, beside, currency_of
+from rag_cluster.answer.quantities.units import PREFIX, RATIO, Beside, beside, currency_of
 from rag_cluster.answer.sentences import guess_language
 
 DECIMAL_COMMA = {"de", "fr", "es", "it", "ru"}
@@ -87,17 +87,15 @@ def plain_years(text: str) -> Iterator[Quantity]:
 
 
 def _readings(numeral: Numeral, after: Beside) -> Iterator[Reading]:
-    """The number with what stands beside it; a share such as .125 also as a percentage."""
+    """The number with what stands beside it."""
     scaled = numeral.times(after.factor)
     bare = after.unit in (UNSAID, COUNTED)
     rounded = not bare or after.scaled or 0 < numeral.step < 1
     step = scaled.step if rounded else Fraction(0)
-    yield Reading(scaled.value, after.unit, step, scaled.coarse)
+    yield Reading(scaled.value, after.unit, step, scaled.coarse, after.measure)
     if after.unit == "GBP":  # pounds may be a weight
         factor = _KILOGRAMS_OF_A_POUND
-        yield Reading(scaled.value * factor, "kg", step * factor, scaled.coarse * factor)
-    if bare and not after.scaled and 0 < numeral.value < 1:
-        yield Reading(100 * numeral.value, PERCENT, 100 * numeral.step, 100 * numeral.step)
+        yield Reading(scaled.value * factor, "kg", step * factor, scaled.coarse * factor, factor)
 
 
 def _signed(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rag_cluster.answer.quantities.quantity import UNSAID, Day, Hedge, Quantity, Reading
+from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID, Day, Hedge, Quantity, Reading
+from rag_cluster.answer.quantities.units import PERCENT
 
 # Rounding that nobody announced may move a value by so much of it; "about" by so much.
+BARE = (UNSAID, COUNTED)
 ROUNDING, ABOUT = Fraction(5, 100), Fraction(10, 100)
 
 
@@ -19,7 +21,7 @@ def says(passage: Quantity, answer: Quantity) -> bool:
     if any(_same_day(known, asked) for known in passage.days for asked in answer.days):
         return True
     return any(
-        _same_unit(known.unit, asked.unit) and _equals(known.value, asked, answer.hedge)
+        _same(known, asked, answer.hedge) or _same_share(known, asked, answer.hedge)
         for known in passage.readings
         for asked in answer.readings
     )
@@ -30,8 +32,22 @@ def _same_day(known: Day, asked: Day) -> bool:
     return all(said is None or said == there for there, said in pairs)
 
 
-def _same_unit(known: str, asked: str) -> bool:
-    return known == asked or UNSAID in (known, asked)
+def _same(known: Reading, asked: Reading, hedge: Hedge) -> bool:
+    """Whether the values are equal, in the same unit, or as said where one is said without."""
+    if known.unit == asked.unit:
+        return _equals(known.value, asked, hedge)
+    if UNSAID in (known.unit, asked.unit):
+        return _equals(known.bare.value, asked.bare, hedge)
+    return False
+
+
+def _same_share(known: Reading, asked: Reading, hedge: Hedge) -> bool:
+    """Whether one is a share such as .125 and the other the same in percent."""
+    if asked.unit == PERCENT and known.unit in BARE and 0 < known.value < 1:
+        return _equals(100 * known.value, asked, hedge)
+    if known.unit == PERCENT and asked.unit in BARE and 0 < asked.value < 1:
+        return _equals(known.value / 100, asked, hedge)
+    return False
 
 
 def _equals(known: Fraction, asked: Reading, hedge: Hedge) -> bool:

@@ -53,12 +53,14 @@ _LONGEST_GAP = 6  # characters between a label's colon and its number
 class Declared:
     """A unit (UNSAID for none) and the factor that makes a cell's number one of it.
 
-    `everywhere` is false where exceptions are named ("except per share data").
+    `everywhere` is false where exceptions are named ("except per share data"); `measure` is the
+    part of the factor that is the unit's.
     """
 
     unit: str
     factor: Fraction
     everywhere: bool = True
+    measure: Fraction = Fraction(1)
 
 
 def declared_above(text: str) -> Declared | None:
@@ -88,7 +90,7 @@ def declared_in(label: str) -> Declared | None:
             if factor := _factor(scaled["scale"], money):
                 return Declared(currency_of(money) if money else UNSAID, factor)
         if unit := unit_in(inner.removeprefix("in ")):
-            return Declared(*unit)
+            return Declared(*unit, measure=unit[1])
     return None
 
 
@@ -155,6 +157,7 @@ def _under(quantity: Quantity, declared: Declared | None) -> Quantity:
         Reading(
             one.value * declared.factor, said or declared.unit,
             (one.step or Fraction(1)) * declared.factor, one.coarse * declared.factor,
+            declared.measure,
         )
         for one in plain
     )  # fmt: skip

@@ -8,15 +8,18 @@ writes a decimal comma; "1.234" likewise.
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 
 # Spaces that only typography puts between digits; an ordinary one parts two numbers, except where
 # two groups of three follow.
 _GROUPING = "'\u2019\u00a0\u202f\u2009"
+_PARTS = "\u00bd\u2153\u2154\u00bc\u00be\u215b\u215c\u215d\u215e"  # 1/2, 1/3, 2/3, ...
+_TEN_TO = r"(?:[eE][+-]?\d{1,2}(?![\d\w])|[ ]?[x\u00d7\u00b7][ ]?10\^\(?-?\d{1,2}\)?)"
 NUMERAL = (
     rf"(?:\d{{1,3}}(?:[ ]\d{{3}}){{2,}}(?![\d])|\d+(?:[.,{_GROUPING}]\d+)*|(?<![\d.])\.\d+)"
-    r"(?:[eE][+-]?\d{1,2}(?![\d\w])|[ ]?[x\u00d7\u00b7][ ]?10\^\(?-?\d{1,2}\)?)?"
+    rf"[{_PARTS}]?{_TEN_TO}?"
 )
 _POWER = re.compile(r"(?:[eE]|[ ]?[x\u00d7\u00b7][ ]?10\^\(?)([+-]?\d{1,2})\)?$")
 _THREES = re.compile(r"\d{1,3}(?:\D\d{3})+$")
@@ -41,6 +44,9 @@ def numerals(text: str, *, decimal_comma: bool = False) -> list[Numeral]:
     power = _POWER.search(text)
     factor = Fraction(10) ** int(power.group(1)) if power else Fraction(1)
     digits = text[: power.start()] if power else text
+    if digits[-1] in _PARTS:
+        part = Fraction(unicodedata.normalize("NFKC", digits[-1]).replace("\u2044", "/"))
+        return [Numeral((Fraction(digits[:-1]) + part) * factor, Fraction(0), Fraction(0))]
     return [_exact(plain).times(factor) for plain in _plain(digits, decimal_comma=decimal_comma)]
 
 

@@ -20,13 +20,21 @@ class Reading:
     `value` is exact and in the base unit `unit` ("$1.2 billion" is 1200000000 USD, "90 min" 5400
     s). `step` is what one in the last digit shown is worth; 0 where the number is not one that is
     rounded (a bare count). `coarse` is the same, with the zeros at the end of a whole number taken
-    as not known, which holds of "about 1,200".
+    as not known, which holds of "about 1,200". `measure` is what one of the unit said is in the
+    base unit (60 for "min").
     """
 
     value: Fraction
     unit: str
     step: Fraction = Fraction(0)
     coarse: Fraction = Fraction(0)
+    measure: Fraction = Fraction(1)
+
+    @property
+    def bare(self) -> Reading:
+        """The number as it was said, without its unit."""
+        by = self.measure
+        return Reading(self.value / by, UNSAID, self.step / by, self.coarse / by)
 
 
 @dataclass(frozen=True, slots=True)

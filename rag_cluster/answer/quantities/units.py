@@ -144,13 +144,15 @@ _NO_NOUNS = frozenset(_NO_NOUNS_TEXT.split())
 class Beside:
     """What follows a number, up to `end`: `factor` makes its value one of the base `unit`.
 
-    `scaled` tells that a scale word was said.
+    `scaled` tells that a scale word was said; `measure` is the part of the factor that is the
+    unit's (60 for "min").
     """
 
     unit: str
     factor: Fraction
     end: int
     scaled: bool = False
+    measure: Fraction = Fraction(1)
 
 
 def beside(text: str, at: int, currency: str = "") -> Beside:
@@ -166,14 +168,14 @@ def beside(text: str, at: int, currency: str = "") -> Beside:
             "points": (POINTS, Fraction(1)), "basis": (POINTS, Fraction(1, 100)),
             "percent": (PERCENT, Fraction(1)), "times": (RATIO, Fraction(1)),
         }[kind.lastgroup or ""]  # fmt: skip
-        return Beside(unit, factor * times, kind.end(), scaled)
+        return Beside(unit, factor * times, kind.end(), scaled, times)
     money = _CURRENCY.match(text, end)
     if money:
         return Beside(currency_of(money.group(1)), factor, money.end(), scaled)
     measured = _measure(text, end)
     if measured:
         unit, times, stop = measured
-        return Beside(unit, factor * times, stop, scaled)
+        return Beside(unit, factor * times, stop, scaled, times)
     return Beside(_counted(text, end), factor, end, scaled)
 
 

@@ -90,4 +90,5 @@ def _like(left: Quantity, right: Quantity) -> Reading:
     factor = abs(first.value / plain[0].value) if plain[0].value else Fraction(1)
     unit = one.unit if first.unit in (UNSAID, COUNTED) else first.unit
     step = one.step or Fraction(1)
-    return Reading(one.value * factor, unit, step * factor, one.coarse * factor)
+    measure = first.measure if unit == first.unit else one.measure
+    return Reading(one.value * factor, unit, step * factor, one.coarse * factor, measure)
