@@ -65,7 +65,7 @@ def judge(case: Mapping[str, Any]) -> dict[str, Verdict]:
         if "date" in passage
     }
     config = Guardrails(confidence="off", date_field="date", now=NOW)
-    checked = check_citations(case["answer"], sources)
+    checked = check_citations(case["answer"], sources, question=case["question"])
     guarded = guard(config, case["question"], checked, sources, Retrieved([], {}, dates))
     return {verdict.rule: verdict for verdict in guarded.verdicts}
 

@@ -77,12 +77,7 @@ def measure(
     config = configuration.load(None, settings)
     path = ingested(folder, config, work)
     collection = Collection.open(path)
-    documents = collection.documents(["doc_id", "uri"]).to_pydict()
-    judgements = match(
-        [qrel for file in _qrels(folder) for qrel in read_qrels(file)],
-        zip(documents["doc_id"], documents["uri"], strict=True),
-    )
-    queries = read_queries(folder / "queries.jsonl")
+    queries, judgements = judged(folder, collection)
     measures = Measures(names)
     models = Models(config, collection)
     encoder = RememberingEncoder(models.encoder)
@@ -101,6 +96,16 @@ def measure(
         "queries": sum(query in judgements.relevance for query in queries),
         "results": results,
     }
+
+
+def judged(folder: Path, collection: Collection) -> tuple[Mapping[str, str], Judgements]:
+    """The queries of a folder, and what is relevant for them in its collection."""
+    documents = collection.documents(["doc_id", "uri"]).to_pydict()
+    judgements = match(
+        [qrel for file in _qrels(folder) for qrel in read_qrels(file)],
+        zip(documents["doc_id"], documents["uri"], strict=True),
+    )
+    return read_queries(folder / "queries.jsonl"), judgements
 
 
 async def _evaluate(

@@ -73,12 +73,13 @@ class _Sentence:
 
 
 def check_citations(
-    answer: str, sources: Sequence[Source], page_of: PageOf | None = None
+    answer: str, sources: Sequence[Source], page_of: PageOf | None = None, question: str = ""
 ) -> CheckedAnswer:
     """Check, complete and number the citations of an answer.
 
     Markers are [1], [1, 2], [1][2] and their full-width form. `page_of(doc_id, offset)` gives the
     page of an offset of the document's text; without it a quote is on the first page of its chunk.
+    `question` may set the scale of the answer's numbers ("in USD millions").
     The sentence NOTHING_FOUND carries no citations.
     """
     by_marker = {source.marker: source for source in sources}
@@ -91,9 +92,9 @@ def check_citations(
     claims: list[Claim] = []
     for sentence in _assign(clean, found):
         kept = [marker for marker in sentence.markers if marker in by_marker]
-        supported = any(supports(by_marker[marker], sentence.text) for marker in kept)
+        supported = any(supports(by_marker[marker], sentence.text, question) for marker in kept)
         if not supported:
-            best = _best_source(sentence.text, sources)
+            best = _best_source(sentence.text, sources, question)
             supported = best is not None
             if best is not None and best.marker not in kept:
                 kept.append(best.marker)
@@ -112,9 +113,9 @@ def check_citations(
     )
 
 
-def _best_source(sentence: str, sources: Sequence[Source]) -> Source | None:
-    enough = [source for source in sources if supports(source, sentence)]
-    return max(enough, key=lambda s: (support(s, sentence), -s.strength), default=None)
+def _best_source(sentence: str, sources: Sequence[Source], question: str) -> Source | None:
+    enough = [source for source in sources if supports(source, sentence, question)]
+    return max(enough, key=lambda s: (support(s, sentence, question), -s.strength), default=None)
 
 
 def _cite(source: Source, sentence: str, page_of: PageOf | None) -> Citation:

@@ -55,13 +55,14 @@ def said(source: Source) -> tuple[Quantity, ...]:
     return (*read(above), *read(source.header), *numbers, *references)
 
 
-def claimed(text: str) -> list[Quantity]:
-    """The numbers that an answer claims, by place.
+def claimed(text: str, question: str = "") -> list[Quantity]:
+    """The numbers that an answer claims, by place; the question may set a scale ("in millions").
 
     Numbers in code are none, nor is "one" without a unit (mostly a pronoun), nor a small number
     after "the" or "these", which counts what was named before.
     """
-    return [quantity for quantity in read(_without_code(text)) if not _is_idle(text, quantity)]
+    numbers = read(_without_code(text), caption=question)
+    return [quantity for quantity in numbers if not _is_idle(text, quantity)]
 
 
 def unsaid(quantities: Iterable[Quantity], sources: Sequence[Source]) -> list[Quantity]:
@@ -70,25 +71,25 @@ def unsaid(quantities: Iterable[Quantity], sources: Sequence[Source]) -> list[Qu
     return [asked for asked in quantities if not any(says(there, asked) for there in known)]
 
 
-def support(source: Source, sentence: str) -> float:
+def support(source: Source, sentence: str, question: str = "") -> float:
     """The share of what the sentence says that the source has, in [0, 1].
 
     What it says are its content words, by their stems, and its numbers, each with its unit one.
     """
-    words, numbers = stems(without_numbers(sentence)), claimed(sentence)
+    words, numbers = stems(without_numbers(sentence)), claimed(sentence, question)
     held = len(words & _stems(whole(source))) + len(numbers) - len(unsaid(numbers, [source]))
     return held / (len(words) + len(numbers)) if words or numbers else 0.0
 
 
-def supports(source: Source, sentence: str) -> bool:
+def supports(source: Source, sentence: str, question: str = "") -> bool:
     """Whether the source holds 60 % of the sentence's content words and all its numbers and names.
 
     A name here is a word with digits in it ("K-95"). A source whose nearest sentence says the same
     words with a "not" more or less says the opposite.
     """
     return (
-        support(source, sentence) >= MIN_SUPPORT
-        and not unsaid(claimed(sentence), [source])
+        support(source, sentence, question) >= MIN_SUPPORT
+        and not unsaid(claimed(sentence, question), [source])
         and _has_names(source, sentence)
         and not _denies(source, sentence)
     )
@@ -131,7 +132,7 @@ def _without_code(text: str) -> str:
 
 
 def _is_idle(text: str, quantity: Quantity) -> bool:
-    values = {reading.value for reading in quantity.readings}
+    values = {abs(reading.value) for reading in quantity.readings}
     bare = {reading.unit for reading in quantity.readings} <= {UNSAID, COUNTED}
     if not bare or quantity.days:
         return False

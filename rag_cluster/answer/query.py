@@ -130,7 +130,7 @@ class Engine:
         with timed(timings, "generate"):
             draft = await self._generator.generate(found.query, assembly.sources)
         with timed(timings, "check"):
-            checked = check_citations(draft.text, assembly.sources, self._page_of)
+            checked = check_citations(draft.text, assembly.sources, self._page_of, found.query)
         with timed(timings, "guard"):
             guarded = self._guard(found, checked, assembly.sources)
         timings["total"] = (time.perf_counter() - start) * 1000

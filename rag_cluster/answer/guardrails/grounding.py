@@ -23,7 +23,7 @@ from rag_cluster.answer.sources import Source
 
 def check_grounding(answer: str, question: str, sources: Sequence[Source]) -> Verdict:
     """Flagged where a number of the answer is in none of the sources; the value is the share."""
-    numbers = claimed(answer)
+    numbers = claimed(answer, question)
     if not numbers:
         return not_applicable("grounding", "the answer has no numbers")
     missing = unsaid(numbers, sources)

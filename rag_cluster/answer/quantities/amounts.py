@@ -43,16 +43,16 @@ def amounts(text: str) -> Iterator[Quantity]:
     for match in _NUMBER.finditer(text):
         meanings = numerals(match["numeral"], decimal_comma=comma)
         money = currency_of(match["money"]) if match["money"] else ""
-        closing = _CLOSING.match(text, match.end())
-        end = closing.end() if closing and match["inner"] else match.end()
-        after = beside(text, end, money)
+        after, closed = _after(text, match, money)
         named = not money and _NAME_BEFORE.search(text[: match.start("numeral")])
         alone = after.end == match.end()
         if not meanings or named or (alone and _NAME_AFTER.match(text, after.end)):
             continue
         readings = [reading for one in meanings for reading in _readings(one, after)]
         name = next(name for name in ("sign", "money", "numeral") if match[name])
-        yield _quantity(text, match.start(name), after.end, _signed(match, text, after, readings))
+        readings = _signed(text, match, readings, closed=closed)
+        found = _quantity(text, match.start(name), after.end, readings)
+        yield dataclasses.replace(found, bracketed=closed and bool(match["inner"]))
 
 
 def spelled_amounts(text: str) -> Iterator[Quantity]:
@@ -98,20 +98,30 @@ def _readings(numeral: Numeral, after: Beside) -> Iterator[Reading]:
         yield Reading(scaled.value * factor, "kg", step * factor, scaled.coarse * factor, factor)
 
 
-def _signed(
-    match: re.Match[str], text: str, after: Beside, readings: list[Reading]
-) -> list[Reading]:
-    """The readings under the number's sign.
+def _after(text: str, match: re.Match[str], money: str) -> tuple[Beside, bool]:
+    """What follows a number, be it within its brackets or behind them, and whether it is in any."""
+    after = beside(text, match.end(), money)
+    closing = _CLOSING.match(text, after.end)
+    if not closing or not (match["open"] or match["inner"]):
+        return after, False
+    behind = beside(text, closing.end(), money)
+    said = behind.scaled or behind.unit not in (money, UNSAID, COUNTED)
+    return behind if said or match["inner"] else after, True
 
-    A minus sign makes a number negative, and so do brackets between currency and digits. Other
-    brackets are in prose as often mere brackets: both are possible.
+
+def _signed(
+    text: str, match: re.Match[str], readings: list[Reading], *, closed: bool
+) -> list[Reading]:
+    """The readings under the number's sign: in brackets it may be negative.
+
+    A hyphen that begins a line may be a minus sign or a bullet.
     """
-    inner = match["inner"] and _CLOSING.match(text, match.end())
-    minus = match["minus"] or match["sign"] or inner
-    if not minus and not (match["open"] and _CLOSING.match(text, after.end)):
+    sign = match["minus"] or match["sign"]
+    if not sign and not closed:
         return readings
     negative = [dataclasses.replace(one, value=-one.value) for one in readings]
-    return negative if minus else [*readings, *negative]
+    bullet = match["sign"] and text[: match.start("sign")].endswith("\n")
+    return negative if sign and not bullet else [*readings, *negative]
 
 
 def _quantity(text: str, start: int, end: int, readings: list[Reading]) -> Quantity:

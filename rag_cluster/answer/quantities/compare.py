@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID, Day, Hedge, Quantity, Reading
-from rag_cluster.answer.quantities.units import PERCENT
+from rag_cluster.answer.quantities.quantity import (
+    COUNTED,
+    NO_MONEY,
+    UNSAID,
+    Day,
+    Hedge,
+    Quantity,
+    Reading,
+)
+from rag_cluster.answer.quantities.units import CURRENCIES, PERCENT
 
 # Rounding that nobody announced may move a value by so much of it; "about" by so much.
-BARE = (UNSAID, COUNTED)
 ROUNDING, ABOUT = Fraction(5, 100), Fraction(10, 100)
+
+BARE = (UNSAID, COUNTED, NO_MONEY)
+MONEY = {code for code, _ in CURRENCIES.values()}
 
 
 def says(passage: Quantity, answer: Quantity) -> bool:
     """Whether the passage's quantity is, or rounds to, the answer's, in some reading of both.
 
     An answer may say less than its passage, never more: "$1.2 billion" of 1,234 million and "2021"
-    of 12 March 2021 are said, "$1.234 billion" of 1.2 billion and "12 March" of March are not.
+    of 12 March 2021 are said, "$1.234 billion" of 1.2 billion and "12 March" of March are not. A
+    gain is not said by a number in an accountant's brackets.
     """
     if any(_same_day(known, asked) for known in passage.days for asked in answer.days):
         return True
     return any(
         _same(known, asked, answer.hedge) or _same_share(known, asked, answer.hedge)
         for known in passage.readings
+        if not (passage.bracketed and answer.rises and known.value > 0)
         for asked in answer.readings
     )
 
@@ -36,7 +48,8 @@ def _same(known: Reading, asked: Reading, hedge: Hedge) -> bool:
     """Whether the values are equal, in the same unit, or as said where one is said without."""
     if known.unit == asked.unit:
         return _equals(known.value, asked, hedge)
-    if UNSAID in (known.unit, asked.unit):
+    units = {known.unit, asked.unit}
+    if UNSAID in units or (NO_MONEY in units and not units & MONEY):
         return _equals(known.bare.value, asked.bare, hedge)
     return False
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID, Quantity, Reading
+from rag_cluster.answer.quantities.quantity import COUNTED, NO_MONEY, UNSAID, Quantity, Reading
 from rag_cluster.answer.quantities.units import CURRENCIES, PREFIX, SCALES, currency_of, unit_in
 from rag_cluster.answer.sentences import Unit, split_units
 from rag_cluster.answer.tables import cells, header_cells
@@ -32,7 +32,8 @@ _BRACKETED_SCALE = re.compile(
     rf"\s*(?:of\s)?(?P<after>{_CURRENCY})?\s*[)\]]",
     re.IGNORECASE,
 )
-_CELLS = re.compile(r"^.*(?:\||\t|\S {3,}|:\s?\S?\d).*$", re.MULTILINE)
+_CELLS = re.compile(r"\||\t|\S {3,}|:\s?\S?\d")
+_FIGURE = re.compile(r"(?<!\d)(?!(?:19|20)\d\d(?!\d))\d")  # a digit that is not one of a year
 _EXCEPT = re.compile(r"\b(?:except|unless|other\sthan)\b", re.IGNORECASE)
 _LETTERS = {"m": 6, "mn": 6, "k": 3, "b": 9, "bn": 9, "000": 3, "000s": 3}
 _IN_LABEL = re.compile(
@@ -54,21 +55,22 @@ class Declared:
     """A unit (UNSAID for none) and the factor that makes a cell's number one of it.
 
     `everywhere` is false where exceptions are named ("except per share data"); `measure` is the
-    part of the factor that is the unit's.
+    part of the factor that is the unit's, and `measured` tells that there is a unit, not a scale.
     """
 
     unit: str
     factor: Fraction
     everywhere: bool = True
     measure: Fraction = Fraction(1)
+    measured: bool = False
 
 
 def declared_above(text: str) -> Declared | None:
     """The scale that a caption or heading declares for the numbers below it, if there is one.
 
-    "in millions" may stand anywhere, "($ millions)" only outside of the cells of a table.
+    "in millions" may stand anywhere, "($ millions)" in a line that is no row of figures.
     """
-    match = _IN_SCALE.search(text) or _BRACKETED_SCALE.search(_CELLS.sub("", text))
+    match = _IN_SCALE.search(text) or _BRACKETED_SCALE.search(_captions(text))
     if not match:
         return None
     found = match.groupdict()
@@ -78,6 +80,12 @@ def declared_above(text: str) -> Declared | None:
         return None
     excepted = _EXCEPT.search(match.string[match.end() : match.end() + _LONGEST_EXCEPTION])
     return Declared(currency_of(money) if money else UNSAID, factor, excepted is None)
+
+
+def _captions(text: str) -> str:
+    """The lines without those of tables that have figures."""
+    lines = text.splitlines()
+    return "\n".join(line for line in lines if not (_CELLS.search(line) and _FIGURE.search(line)))
 
 
 def declared_in(label: str) -> Declared | None:
@@ -90,7 +98,7 @@ def declared_in(label: str) -> Declared | None:
             if factor := _factor(scaled["scale"], money):
                 return Declared(currency_of(money) if money else UNSAID, factor)
         if unit := unit_in(inner.removeprefix("in ")):
-            return Declared(*unit, measure=unit[1])
+            return Declared(*unit, measure=unit[1], measured=True)
     return None
 
 
@@ -109,7 +117,7 @@ def under_their_labels(
         else:
             labels, cell = _cell(text, units, row, quantity.start, header)
         own = next(filter(None, (declared_in(label) for label in labels)), None)
-        signed = _negative(quantity) if _BRACKETED.fullmatch(cell) else quantity
+        signed = _in_brackets(quantity) if _BRACKETED.fullmatch(cell) else quantity
         read.append(_under(signed, _both(own, above)))
     return read
 
@@ -163,15 +171,22 @@ def _under(quantity: Quantity, declared: Declared | None) -> Quantity:
     )  # fmt: skip
     if not declared.everywhere:
         return dataclasses.replace(quantity, readings=(*quantity.readings, *scaled))
-    # With its unit declared elsewhere, the number as it stands is that of no other unit.
-    bare = tuple(dataclasses.replace(r, unit=r.unit or COUNTED) for r in quantity.readings)
+    # With its unit declared elsewhere, the number as it stands is that of no other unit; under a
+    # scale it may still be one that the scale does not concern, such as a percentage.
+    rest = COUNTED if declared.measured else NO_MONEY
+    bare = tuple(dataclasses.replace(r, unit=r.unit or rest) for r in quantity.readings)
     return dataclasses.replace(quantity, readings=(*bare, *scaled))
 
 
-def _negative(quantity: Quantity) -> Quantity:
-    """Brackets around a whole cell are an accountant's minus."""
-    readings = tuple(one for one in quantity.readings if one.value < 0)
-    return dataclasses.replace(quantity, readings=readings) if readings else quantity
+def _in_brackets(quantity: Quantity) -> Quantity:
+    """The number of a cell that is all in brackets, as accountants write what is below zero."""
+    values = {(one.value, one.unit) for one in quantity.readings}
+    negative = [
+        dataclasses.replace(one, value=-one.value)
+        for one in quantity.readings
+        if (-one.value, one.unit) not in values
+    ]
+    return dataclasses.replace(quantity, readings=(*quantity.readings, *negative), bracketed=True)
 
 
 def _factor(scale: str, money: str | None) -> Fraction | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 # Units that are none: nothing said ("costs 12."), and something counted ("12 pumps").
 UNSAID = ""
 COUNTED = "counted"
+# A cell's number as it stands under a caption such as "in millions": all but an amount of money.
+NO_MONEY = "no money"
 
 Hedge = Literal["", "about", "over", "under"]
 
@@ -51,7 +53,8 @@ class Quantity:
     """A number at `text[start:end]`. `said` is that text.
 
     Where several readings are possible ("1.234" in German, "3 May" or "5 March" for 3/5) all are
-    there. `spelled` tells a number in words.
+    there. `spelled` tells a number in words, `bracketed` one in an accountant's brackets, which may
+    be below zero or paid out, and `rises` one that a word beside it calls a gain.
     """
 
     start: int
@@ -60,4 +63,6 @@ class Quantity:
     readings: tuple[Reading, ...] = ()
     days: tuple[Day, ...] = ()
     hedge: Hedge = ""
-    spelled: bool = field(default=False)
+    spelled: bool = False
+    bracketed: bool = False
+    rises: bool = False

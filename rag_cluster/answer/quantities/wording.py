@@ -30,6 +30,10 @@ _FALLS = re.compile(
     r"baisse|perte|p\u00e9rdida|ca\u00edda)",
     re.IGNORECASE,
 )
+_RISES = re.compile(
+    r"\b(?:gain|profit|surplus|inflow|rise|rose|risen|gr[eo]w|growth|increas|climb|positive|earned)",
+    re.IGNORECASE,
+)
 _CLAUSE_END = re.compile(r"[.;:!?]\s|\n\n|\||\t| {3}")
 _SHARING = {UNSAID, COUNTED, *(code for code, _ in CURRENCIES.values())}
 _BETWEEN = re.compile(
@@ -64,7 +68,8 @@ def with_wording(text: str, quantity: Quantity) -> Quantity:
     clause = _CLAUSE_END.split(before)[-1]
     after = _CLAUSE_END.split(text[quantity.end : quantity.end + _NEAR])[0]
     if not (_FALLS.search(clause) or _FALLS.search(after)):
-        return quantity
+        rises = _RISES.search(clause) or _RISES.search(after)
+        return dataclasses.replace(quantity, rises=rises is not None)
     values = {(one.value, one.unit) for one in quantity.readings}
     negative = [
         dataclasses.replace(one, value=-one.value)
