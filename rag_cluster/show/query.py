@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rag_cluster.schema import Passage
 from rag_cluster.show import console, table
 
 if TYPE_CHECKING:
+    from rag_cluster.answer.guardrails import Verdict
     from rag_cluster.answer.query import Answer, SearchResult
     from rag_cluster.evaluate.collection import CollectionEvaluation
     from rag_cluster.retrieve.transform import Transformed
@@ -32,7 +34,7 @@ def hits(result: SearchResult) -> None:
 
 
 def answer(result: Answer) -> None:
-    """An answer with its citations."""
+    """An answer with its citations, its confidence, and what the guardrails flag."""
     out = console()
     out.print(Text(result.answer), soft_wrap=True)
     if result.citations:
@@ -41,8 +43,12 @@ def answer(result: Answer) -> None:
         page = f", page {citation.page}" if citation.page is not None else ""
         quote = _shortened(citation.quote, 140)
         out.print(Text(f"[{citation.marker}] {citation.uri}{page}: “{quote}”"), soft_wrap=True)
+    for line in _verdicts(result.guardrails):
+        out.print(Text(line), soft_wrap=True)
+    said = {note for verdict in result.guardrails for note in verdict.notes}
     for note in result.notes:
-        out.print(Text(f"note: {note}"), soft_wrap=True)
+        if note not in said:
+            out.print(Text(f"note: {note}"), soft_wrap=True)
     _timings(out, result.timings_ms)
 
 
@@ -66,6 +72,14 @@ def _searched(made: Transformed) -> list[str]:
         words = ", ".join(f"{word} {weight:.3f}" for word, weight in made.words.items())
         lines.append(f"bm25 searched: {words}")
     return lines
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    for verdict in verdicts:
+        if verdict.rule == "confidence" and not verdict.notes:
+            yield f"confidence: {verdict.value}"
+        for note in verdict.notes:
+            yield f"{verdict.status}, {verdict.rule}: {note}"
 
 
 def _source(passage: Passage) -> str:
