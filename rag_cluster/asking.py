@@ -176,7 +176,8 @@ class KeepGenerated:
 
     GIVES = pa.schema(
         [(name, pa.int64()) for name in
-         ("answers", "failed", "prompt_tokens", "cached_tokens", "completion_tokens")]
+         ("answers", "failed", "dropped_tokens", "prompt_tokens", "cached_tokens",
+          "completion_tokens")]
     )  # fmt: skip
 
     def __init__(self, work: Path, shards: int) -> None:

@@ -25,6 +25,7 @@ import ray.data
 from rag_cluster.asking import CARRIED, Asker, KeepGenerated, fitting
 from rag_cluster.config import Config, LanguageModel
 from rag_cluster.errors import ConfigError
+from rag_cluster.models.encoder import choose_dtype
 from rag_cluster.models.locate import resolve_model
 from rag_cluster.models.structured import read_json
 from rag_cluster.progress import Progress
@@ -34,7 +35,7 @@ from rag_cluster.steps import Step, through
 # Beyond what a few documents' prompts take, so that no document is cut into two blocks.
 BLOCK_BYTES = 1 << 30
 # What an engine on processors needs to be told; the configuration goes over it.
-ON_CPU = {"enforce_eager": True, "distributed_executor_backend": "mp", "dtype": "bfloat16"}
+ON_CPU = {"enforce_eager": True, "distributed_executor_backend": "mp"}
 CPU_ENV = {"VLLM_CPU_KVCACHE_SPACE": "2"}
 
 
@@ -69,12 +70,13 @@ def generate(
     model: Mapping[str, Any],
     work: Path,
     progress: Progress,
-) -> dict[str, int]:
+) -> dict[str, float]:
     """Asks all prompts (PROMPT) and writes the answers to the folder `work` as they come.
 
-    Returns the counts of `KeepGenerated`, added up.
+    Returns the counts of `KeepGenerated`, added up, and the `seconds` that it took.
     """
     llm = config.llm
+    start = time.monotonic()
     if llm.engine == "vllm":
         named = {name: model[name] for name in ("model", "revision")}
         read = functools.partial(_read_vllm, model=named, progress=progress)
@@ -98,7 +100,7 @@ def generate(
         batch_size=None, batch_format="pyarrow"
     ):
         total.update({name: pc.sum(batch[name]).as_py() or 0 for name in batch.column_names})
-    return dict(total)
+    return {**total, "seconds": round(time.monotonic() - start, 3)}
 
 
 def _asker(config: Config, *, model: Mapping[str, Any]) -> Asker:
@@ -112,7 +114,7 @@ def _vllm(prompts: ray.data.Dataset, config: Config) -> ray.data.Dataset:
     assert llm.model is not None  # it was checked
     on_cpu = llm.engine_gpus == 0
     window = {} if llm.window is None else {"max_model_len": llm.window}
-    engine = {"enable_prefix_caching": True, **(ON_CPU if on_cpu else {}), **window}
+    engine = {"enable_prefix_caching": True, **(_on_cpu() if on_cpu else {}), **window}
     # The model is a folder by now: nothing is to be looked for on the hub.
     env = {"HF_HUB_OFFLINE": "1", **(CPU_ENV if on_cpu else {}), **llm.env}
     bundle = {"CPU": llm.engine_cpus} | ({} if on_cpu else {"GPU": llm.engine_gpus})
@@ -132,10 +134,19 @@ def _vllm(prompts: ray.data.Dataset, config: Config) -> ray.data.Dataset:
             log_engine_metrics=False,
         ),
         preprocess=functools.partial(_to_vllm, temperature=llm.temperature),
+        preprocess_map_kwargs={"num_cpus": 0.1},
+        postprocess_map_kwargs={"num_cpus": 0.1},
     )
-    stage = processor.get_stage_by_name("vLLMEngineStage")
-    stage.fn = _counting(stage.fn)
+    name = "vLLMEngineStage"
+    stage = processor.get_stage_by_name(name)
+    # A copy, as an assignment would make the stage settle its resources once more, and wrongly.
+    processor.stages[name] = stage.model_copy(update={"fn": _counting(stage.fn)})
     return processor(prompts)
+
+
+def _on_cpu() -> dict[str, Any]:
+    """Arguments of an engine on processors: bfloat16 only where they compute in it."""
+    return {**ON_CPU, "dtype": str(choose_dtype("auto", "cpu")).removeprefix("torch.")}
 
 
 def _to_vllm(row: dict[str, Any], temperature: float) -> dict[str, Any]:

@@ -23,12 +23,22 @@ def describe(snapshot: Snapshot) -> str:
     """One line: documents and chunks done, rate, failures, time left."""
     parse, embed = snapshot.step("parse"), snapshot.step("embed")
     indexed = snapshot.step("gather").rows_out
+    asked, answered = snapshot.step("prompts"), snapshot.step("generate")
     parts = [
         f"{parse.rows_in:,}/{snapshot.files:,} files",
         f"{parse.rows_out:,} documents ({parse.failed:,} failed)",
         f"{embed.rows_out:,} chunks embedded",
     ]
-    if indexed:
+    if asked.rows_out and not embed.rows_out:
+        parts[2] = f"{answered.rows_out:,} answers ({answered.failed:,} failed)"
+        if answered.rows_out and parse.rows_in:
+            documents = max(1, snapshot.files) * parse.rows_out / parse.rows_in
+            wanted = asked.rows_out * max(1.0, documents / max(1, asked.rows_in))
+            left = snapshot.elapsed * max(0.0, wanted / answered.rows_out - 1)
+            parts.append(f"about {_duration(left)} left of asking")
+        else:
+            parts.append("loading the language model")
+    elif indexed:
         parts.append("building the index")
     elif embed.rows_out:
         documents = snapshot.step("chunk").rows_in

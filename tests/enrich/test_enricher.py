@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from rag_cluster import config
 from rag_cluster.config import PACKAGED_ENCODER
-from rag_cluster.enrich import Enricher, heading_context
+from rag_cluster.enrich import Enricher
+from rag_cluster.enrich.heading import heading_context
 from rag_cluster.models.tokenizer import load_tokenizer
 from rag_cluster.schema import chunk_schema, rows_to_table
 
