@@ -26,6 +26,7 @@ GROWING = (
     "chunk",
     "enrich",
     "embed",
+    "sparse",
     "store",
     "duplicates",
     "gather",
@@ -68,7 +69,30 @@ def make_report(
             "share": round(1 - embed.encoded / embed.rows_in, 4) if embed.rows_in else 0.0,
         },
         "near_duplicates": manifest["near_duplicates"],
+        "llm": written(manifest.get("llm")),
         "estimate": estimate(stages, manifest, snapshot, config),
+    }
+
+
+def written(llm: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What a language model wrote in this run, and what its prefix cache saved; None if nothing.
+
+    `cache_hit_rate` is the share of the prompts' tokens that the engine had computed before, and
+    `saving` that of all tokens, those that were written included.
+    """
+    if llm is None or llm["written"] is None:
+        return None
+    counts = llm["written"]
+    prompt, cached = counts["prompt_tokens"], counts["cached_tokens"]
+    seconds = max(counts["seconds"], 1e-9)
+    return {
+        **{name: llm[name] for name in ("engine", "model", "revision")},
+        **counts,
+        "computed_tokens": prompt - cached,
+        "cache_hit_rate": round(cached / prompt, 4) if prompt else 0.0,
+        "saving": round(cached / max(1, prompt + counts["completion_tokens"]), 4),
+        "prompt_tokens_per_second": round(prompt / seconds, 1),
+        "answers_per_second": round(counts["answers"] / seconds, 3),
     }
 
 
@@ -128,6 +152,18 @@ def readable(report: dict[str, Any]) -> list[str]:
         done += (
             f" {near['documents']:,} documents are near-duplicates of {near['clusters']:,} others."
         )
+    if llm := report.get("llm"):
+        done += (
+            f" {llm['model']} ({llm['engine']}) answered {llm['answers']:,} prompts "
+            f"({llm['failed']:,} failed) in {llm['seconds']:,.1f} s: {llm['prompt_tokens']:,} "
+            f"tokens read, {llm['cache_hit_rate']:.1%} of them from its cache, and "
+            f"{llm['completion_tokens']:,} written."
+        )
+        if llm["dropped_tokens"]:
+            done += (
+                f" Of documents beyond its window, prompts left out {llm['dropped_tokens']:,} "
+                "tokens."
+            )
     lines = [
         f"# Ingest of {report['version']}, {report['created']}",
         "",
