@@ -62,7 +62,7 @@ class Transform(Section):
     documents: int = key(10, "feedback: first results that are read", ge=1, le=100)
     terms: int = key(10, "feedback: words that are added", ge=1, le=100)
     original_weight: float = key(
-        0.5, "feedback: share of the query's own words; the added ones have the rest", ge=0, le=1
+        0.7, "feedback: share of the query's own words; the added ones have the rest", ge=0, le=1
     )
     timeout_s: float = key(15.0, "seconds after which the query is searched as it is", gt=0)
 
