@@ -21,7 +21,7 @@ _NOW = re.compile(
     r"""
     \b(?:latest|newest|current|currently|today(?:'s)?|nowadays|at\ present|presently|right\ now
         |as\ of\ (?:now|today)|up[- ]to[- ]date|most\ recent|these\ days|at\ the\ moment
-        |(?:is|are|does|do)\ \w+(?:\ \w+)?\ now
+        |now(?=\W*\Z)
         |aktuell\w*|derzeit\w*|gegenw\u00e4rtig\w*|heute|neueste\w*|zurzeit
         |actuel\w*|aujourd'hui|en\ ce\ moment|le\ plus\ r\u00e9cent
         |actual|actualmente|hoy|m\u00e1s\ reciente)\b

@@ -44,10 +44,14 @@ def numerals(text: str, *, decimal_comma: bool = False) -> list[Numeral]:
     power = _POWER.search(text)
     factor = Fraction(10) ** int(power.group(1)) if power else Fraction(1)
     digits = text[: power.start()] if power else text
+    part = Fraction(0)
     if digits[-1] in _PARTS:
         part = Fraction(unicodedata.normalize("NFKC", digits[-1]).replace("\u2044", "/"))
-        return [Numeral((Fraction(digits[:-1]) + part) * factor, Fraction(0), Fraction(0))]
-    return [_exact(plain).times(factor) for plain in _plain(digits, decimal_comma=decimal_comma)]
+        digits = digits[:-1]
+    plain = [_exact(one) for one in _plain(digits, decimal_comma=decimal_comma)]
+    if part:
+        plain = [Numeral(one.value + part, Fraction(0), Fraction(0)) for one in plain]
+    return [one.times(factor) for one in plain]
 
 
 def _plain(digits: str, *, decimal_comma: bool) -> list[str]:

@@ -23,14 +23,14 @@ _REFERENCE = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(
-    r"^[ \t]*(?:>[ \t]*)*(?:(?:[-*\u2022]|#{1,6})[ \t]+)?(?:\*\*)?"
-    r"(?P<mark>\(?(?P<number>\d{1,2})[.)](?=\s)|\d{1,2}(?:\.\d{1,2})+\.?(?=[ \t]+[A-Z]))",
+    r"^[ \t]*(?:>[ \t]*)*(?:[-*\u2022][ \t]+)?(?:\*\*)?(?P<mark>\(?(?P<number>\d{1,2})[.)])(?=\s)"
+    r"|^#{1,6}[ \t]+(?P<heading>\d{1,2}(?:\.\d{1,2})*\.?)(?=\s)",
     re.MULTILINE,
 )
 _DATE_AFTER = re.compile(
     r"\.\s+(?:jan|feb|m\u00e4r|apr|mai|jun|jul|aug|sep|okt|nov|dez)", re.IGNORECASE
 )
-_OPENS = re.compile(r"(?:\A|[.:;!?]\W{0,3}|\n)[ \t]*\n?\Z")
+_OPENS = re.compile(r"(?:\A|[.:;!?]\W{0,3}\n|\n[ \t]*\n)[ \t]*\Z")
 
 
 def read(text: str, header: str = "", caption: str = "") -> list[Quantity]:
@@ -66,7 +66,7 @@ def without_numbers(text: str) -> str:
 def _masked(text: str) -> str:
     """The text with blanks in the place of digits that are no quantities."""
     blanked = list(text)
-    marks = [match.span("mark") for match in _list_marks(text)]
+    marks = [match.span(match.lastgroup or 0) for match in _list_marks(text)]
     for start, end in [*marks, *(match.span() for match in _REFERENCE.finditer(text))]:
         blanked[start:end] = " " * (end - start)
     return "".join(blanked)

@@ -50,6 +50,8 @@ CURRENCIES: dict[str, tuple[str, Fraction]] = _table(
     ("SEK", "sek", 1), ("NOK", "nok", 1), ("DKK", "dkk", 1), ("KRW", "\u20a9 krw", 1),
 )  # fmt: skip
 
+_CURRENCY_CODES = {name.lower(): code for name, (code, _) in CURRENCIES.items()}
+
 # Symbols keep their case (mW is not MW); words do not.
 _SYMBOLS = _table(
     ("s", "ms", "1/1000"), ("s", "s sec", 1), ("s", "min", 60), ("s", "h hr hrs", 3600),
@@ -182,7 +184,7 @@ def beside(text: str, at: int, currency: str = "") -> Beside:
 def currency_of(said: str) -> str:
     """The code of a currency as it is said: "$", "US dollars", "EUR"."""
     name = re.sub(r"^(?:US|U\.S\.)[\s-]|\s", "", said.strip(), flags=re.IGNORECASE)
-    return CURRENCIES[name if name in CURRENCIES else name.lower()][0]
+    return _CURRENCY_CODES[name.lower()]
 
 
 def unit_in(label: str) -> tuple[str, Fraction] | None:
