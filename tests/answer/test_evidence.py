@@ -60,7 +60,8 @@ def test_words_are_compared_by_their_stems():
 PIECES = [
     "The fee was $1.2 billion in 2021. ", "It rose by 12.5 % to 1,234. ", "A ratio of 3:1. ",
     "On 12 March 2021 at 14:30. ", "(3.4) and -7 °C. ", "1. First, two thirds of users.\n",
-    "| Item | 2021 |\n|---|---|\n| Cost (kg) | (45) |\n", "[3] 10 to 12 km ", "in millions ", "\n\n",
+    "| Item | 2021 |\n|---|---|\n| Cost (kg) | (45) |\n", "[3] 10 to 12 km ",
+    "in millions ", "\n\n",
 ]  # fmt: skip
 
 

@@ -114,7 +114,7 @@ def test_only_cited_sources_with_a_date_can_be_stale():
         "Was ist der aktuelle Preis?",
         "Quel est le prix actuel ?",
         "¿Cuál es el precio actual?",
-        "目前的价格是多少？",
+        "目前的价格是多少\uff1f",
     ],
 )
 def test_questions_for_now(question):

@@ -45,19 +45,19 @@ def only(text: str) -> tuple[float, str]:
         ("60 litres per minute", 1, "l/s"),
         ("60 l/min", 1, "l/s"),
         ("-20 °C", -20, "°C"),
-        ("−20 °C", -20, "°C"),
+        ("\u221220 °C", -20, "°C"),
         ("14:30", 870, "time of day"),
         ("2:30 pm", 870, "time of day"),
         ("twenty-five hours", 90_000, "s"),
         ("two hundred and four thousand people", 204_000, "counted"),
         ("3 employees", 3, "counted"),
         ("3.", 3, ""),
-        ("1.5 × 10^6", 1.5e6, ""),
+        ("1.5 \u00d7 10^6", 1.5e6, ""),
         ("1.5e6", 1.5e6, ""),
         ("6½ hours", 6.5 * 3600, "s"),
         ("3/4", 0.75, ""),
         ("two thirds of", 2 / 3, ""),
-        ("１２．５％", 12.5, "%"),
+        ("\uff11\uff12\uff0e\uff15\uff05", 12.5, "%"),
         ("1.2亿元", 1.2e8, "CNY"),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_date_with_slashes_is_either_of_two_days():
 
 def test_a_span_of_years():
     assert read("2019-21")[0].days == (Day(2019), Day(2021))
-    assert [q.days for q in read("2018–2020")] == [(Day(2018),), (Day(2020),)]
+    assert [q.days for q in read("2018\u20132020")] == [(Day(2018),), (Day(2020),)]
 
 
 def test_a_year_with_a_unit_is_none():
@@ -152,7 +152,7 @@ def test_a_line_that_begins_with_a_number_is_no_item_by_that():
 
 
 def test_a_number_shares_the_unit_of_the_one_that_follows():
-    for text in ("10–12 %", "10 to 12 percent", "10 or 12 %"):
+    for text in ("10\u201312 %", "10 to 12 percent", "10 or 12 %"):
         left = read(text)[0]
         assert (10, "%") in {(reading.value, reading.unit) for reading in left.readings}
     both = [{(r.value, r.unit) for r in q.readings} for q in read("$3-5 million")]
@@ -199,7 +199,7 @@ def test_a_text_without_its_numbers():
     assert len(without_numbers(text)) == len(text)
 
 
-@given(st.text(alphabet="0123456789.,:$%()-–/ aekmx\n|", max_size=40))
+@given(st.text(alphabet="0123456789.,:$%()-\u2013/ aekmx\n|", max_size=40))
 def test_spans_are_ordered_disjoint_and_quote_the_text(text):
     end = 0
     for number in read(text):
