@@ -10,8 +10,8 @@ from typing import Any
 
 import pymupdf
 import pytest
-from models.chat_server import Reply, serve
-from models.chat_server import answer as chat_answer
+from chat_server import Reply, serve
+from chat_server import answer as chat_answer
 from small_corpus import FAKE
 
 from rag_cluster import config, pipeline
