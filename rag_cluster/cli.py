@@ -112,6 +112,51 @@ def ingest(
 
 
 @app.command()
+def estimate(
+    source: Annotated[list[str], typer.Argument(help="Files, folders, s3://BUCKET/PREFIX.")],
+    config: ConfigOption = None,
+    settings: SetOption = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, help="Files to read for it; 0 = all.")
+    ] = 200,
+    measured: Annotated[
+        str | None,
+        typer.Option("--measured", metavar="COLLECTION", help="Take its last ingest's tokens/s."),
+    ] = None,
+    prompt_rate: Annotated[
+        float | None, typer.Option("--prompt-rate", help="Tokens/s of prompts computed.")
+    ] = None,
+    answer_rate: Annotated[
+        float | None, typer.Option("--answer-rate", help="Tokens/s written; else as prompts.")
+    ] = None,
+    price_prompt: Annotated[
+        float | None, typer.Option("--price-prompt", help="Of a million tokens of prompts.")
+    ] = None,
+    price_cached: Annotated[
+        float | None, typer.Option("--price-cached", help="Of a million that were cached.")
+    ] = None,
+    price_answer: Annotated[
+        float | None, typer.Option("--price-answer", help="Of a million tokens written.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What an ingest will take: documents, chunks, tokens, and hours and cost by stage."""
+    from rag_cluster import config as configuration
+    from rag_cluster import estimation, generation
+    from rag_cluster.show import estimation as show
+
+    effective = configuration.load(config, settings or [])
+    generation.check(effective.llm, installed=False)
+    rates = estimation.Rates(prompt_rate, answer_rate, price_prompt, price_cached, price_answer)
+    if measured is not None:
+        rates = estimation.measured(measured, rates)
+    _tell(
+        estimation.estimate(source, effective, rates, sample=sample), show.estimate,
+        as_json=as_json,
+    )  # fmt: skip
+
+
+@app.command()
 def search(
     query: str,
     collection: CollectionOption,

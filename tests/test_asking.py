@@ -99,7 +99,7 @@ def test_a_request_that_fails_is_a_row_with_its_reason() -> None:
 def test_a_server_that_answers_nothing_stops_the_run() -> None:
     with (
         chat_server.serve(lambda _: Reply(500)) as url,
-        pytest.raises(ServiceError, match="none of 3 requests was answered.*HTTP 500"),
+        pytest.raises(ServiceError, match=r"none of 3 requests was answered.*HTTP 500"),
     ):
         ask(url, prompts(3))
     with (

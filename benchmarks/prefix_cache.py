@@ -1,0 +1,142 @@
+"""What the prefix cache saves when contexts are written for the chunks of long documents.
+
+    python -m benchmarks.prefix_cache --model local-llm [--documents N] [--tokens N] [--chunks N]
+                                      [--answer N] [--json FILE]
+
+The same prompts run three times through vLLM by `ray.data.llm`, as an ingest sends them: with the
+cache, without it, and with the cache but shuffled, so that the chunks of a document do not follow
+one another. The cache holds one and a half documents, as on a machine with many documents at work
+at a time: the shuffled prompts show what the order is worth. Seconds are the engine's own, from the
+first request that it queued to the last token, so that starting it is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import ray.data
+
+from benchmarks.search_latency import WORDS
+from rag_cluster import cluster
+from rag_cluster.asking import Prompts
+from rag_cluster.chunk.stage import Chunker
+from rag_cluster.config import Config, load
+from rag_cluster.enrich.contextual import Contextual
+from rag_cluster.generated import Generated, describe
+from rag_cluster.generation import ask_vllm, whole_documents
+from rag_cluster.models.prompting import Prompting
+from rag_cluster.schema import DOCUMENT, rows_to_table
+
+BLOCK = 16  # tokens of a block of vLLM's cache
+
+
+def make_document(number: int, tokens: int, prompting: Prompting) -> dict[str, Any]:
+    """A document of generated sentences with about so many of the model's tokens."""
+    draw = random.Random(f"document {number}")
+    text, sentences = "", []
+    while prompting.count(text) < tokens:
+        sentences += [" ".join(draw.choices(WORDS, k=15)) + "." for _ in range(50)]
+        text = " ".join(sentences)
+    text = prompting.first(text, tokens)
+    return {"doc_id": f"d{number}", "uri": f"{number}.txt", "title": "", "text": text,
+            "sections": [], "status": "ok", "content_hash": str(number)}  # fmt: skip
+
+
+def make_prompts(config: Config, documents: int, tokens: int, chunks: int, work: Path) -> pa.Table:
+    """PROMPT rows: so many chunks of each document, document by document."""
+    prompting = Prompting(config)
+    table = rows_to_table(
+        [make_document(number, tokens, prompting) for number in range(documents)], DOCUMENT
+    )
+
+    def chunk(table: pa.Table) -> pa.Table:
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in Chunker(config)(table).to_pylist():
+            rows.setdefault(row["doc_id"], []).append(row)
+        steps = {name: max(1, len(own) // chunks) for name, own in rows.items()}
+        kept = [row for name, own in rows.items() for row in own[:: steps[name]][:chunks]]
+        return pa.Table.from_pylist(kept)
+
+    stage = Prompts(
+        config,
+        chunk=chunk,
+        make=lambda prompting: Contextual(config, prompting),
+        model=describe(config),
+        known=Generated([]),
+        work=work,
+    )
+    return stage(table)
+
+
+def run(blocks: Sequence[pa.Table], config: Config) -> dict[str, Any]:
+    """One run: tokens, the share of the prompts' that were cached, seconds and throughput."""
+    with whole_documents():
+        answers = ask_vllm(ray.data.from_arrow(list(blocks)), config).to_pandas()
+    begun = min(one["queued_ts"] for one in answers["metrics"])
+    ended = max(one["last_token_ts"] for one in answers["metrics"])
+    prompt, cached = int(answers["num_input_tokens"].sum()), int(answers["cached_tokens"].sum())
+    return {
+        "prompts": len(answers),
+        "prompt_tokens": prompt,
+        "cached": round(cached / prompt, 4),
+        "seconds": round(ended - begun, 1),
+        "prompts_per_s": round(len(answers) / (ended - begun), 4),
+    }
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each of the three runs."""
+    window = options.tokens + 1024
+    cache = {"num_gpu_blocks_override": int(1.5 * window / BLOCK)}
+    settings = [
+        "enrich.kind=contextual", f"enrich.context_tokens={options.answer}", "llm.engine=vllm",
+        f"llm.model={options.model}", f"llm.window={window}", "embed.model=fake:512",
+        "chunk.strategy=sentence", "chunk.size=180", f"llm.batch_size={options.chunks}",
+    ]  # fmt: skip
+    config = load(settings=[*settings, f"llm.engine_kwargs={json.dumps(cache)}"])
+    off = cache | {"enable_prefix_caching": False}
+    without = load(settings=[*settings, f"llm.engine_kwargs={json.dumps(off)}"])
+    table = make_prompts(config, options.documents, options.tokens, options.chunks, Path("."))
+    order = random.Random(0).sample(range(table.num_rows), table.num_rows)
+    blocks = [table.slice(at, options.chunks) for at in range(0, table.num_rows, options.chunks)]
+    rows = []
+    for name, given, settled in (
+        ("cache", blocks, config),
+        ("shuffled", [table.take(pa.array(order))], config),
+        ("no cache", blocks, without),
+    ):
+        with cluster.session(settled):
+            rows.append({"run": name, **run(given, settled)})
+        rows[-1]["throughput"] = round(rows[-1]["prompts_per_s"] / rows[0]["prompts_per_s"], 3)
+        print(json.dumps(rows[-1]), file=sys.stderr)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints a row for each run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True, help="what llm.model takes")
+    parser.add_argument("--documents", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=8000, help="of a document")
+    parser.add_argument("--chunks", type=int, default=8, help="of a document")
+    parser.add_argument("--answer", type=int, default=50, help="most tokens of a context")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    rows = measure(options)
+    print("".join(f"{name:>16}" for name in rows[0]))
+    for row in rows:
+        print("".join(f"{value:>16}" for value in row.values()))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
