@@ -1,16 +1,18 @@
 """Precision and recall of the guardrails on a labelled set of small cases.
 
-    python -m benchmarks.guardrails [--cases FILE] [--failures {tuned,all}] [--json FILE]
+    python -m benchmarks.guardrails [--cases FILE] [--failures PART] [--json FILE]
 
 A case (a line of JSON) has a question, an answer with markers, the passages (text, perhaps title,
 section, header, date), which rules should flag it (`flagged`), and for number grounding which
-numbers no passage says (`numbers`). A third of the cases (`held_out`) is shown apart: no rule was
-changed for what these showed. Confidence has a measurement of its own, benchmarks.confidence.
+numbers no passage says (`numbers`). Its `part` is "tuned" (the rules were changed for what these
+cases showed), "held out" (a third of the same; not) or "hard" (written last, to make the rules
+fail; not either). Confidence has a measurement of its own, benchmarks.confidence.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +29,7 @@ from rag_cluster.schema import Passage
 
 CASES = Path(__file__).with_name("guardrail_cases.jsonl")
 RULES = ("coverage", "grounding", "stale", "temporal", "injection")
+PARTS = ("tuned", "held out", "hard")
 NOW = date(2026, 6, 30)
 
 
@@ -109,8 +112,6 @@ def _source(passage: Mapping[str, Any], marker: int) -> Source:
         pages=None, section=passage.get("section", ""), kind="section", parent_id=None, ordinal=0,
         start=0, end=len(text), header=passage.get("header", ""), text=text,
     )  # fmt: skip
-    import dataclasses
-
     return dataclasses.replace(join([(marker - 1, made)]), marker=marker)
 
 
@@ -119,15 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.guardrails", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--cases", type=Path, default=CASES)
-    parser.add_argument("--failures", choices=["tuned", "all"], help="list them")
+    parser.add_argument("--failures", choices=[*PARTS, "all"], help="list those of a part")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args(arguments)
     cases = read_cases(options.cases)
-    parts = {
-        "tuned": [case for case in cases if not case["held_out"]],
-        "held out": [case for case in cases if case["held_out"]],
-        "all": cases,
-    }
+    parts = {part: [case for case in cases if case["part"] == part] for part in PARTS}
+    parts["all"] = cases
     figures: dict[str, Any] = {}
     for name, part in parts.items():
         print(f"\n{name}: {len(part)} cases")
