@@ -1,6 +1,7 @@
 """The labelled cases are sound, and what the rules reach on them is not lost again."""
 
 import pytest
+
 from benchmarks.guardrails import PARTS, RULES, read_cases, score
 
 CASES = read_cases()
