@@ -1,12 +1,12 @@
 """What the prefix cache saves when contexts are written for the chunks of long documents.
 
     python -m benchmarks.prefix_cache --model local-llm [--documents N] [--tokens N] [--chunks N]
-                                      [--answer N] [--json FILE]
+                                      [--answer N] [--runs NAME...] [--json FILE]
 
 The same prompts run three times through vLLM by `ray.data.llm`, as an ingest sends them: with the
 cache, without it, and with the cache but shuffled, so that the chunks of a document do not follow
-one another. The cache holds one and a half documents, as on a machine with many documents at work
-at a time: the shuffled prompts show what the order is worth. Seconds are the engine's own, from the
+one another. The cache holds two and a half documents, as on a machine with many documents at work
+at a time: with more documents than that, the shuffled prompts show what the order is worth. Seconds are the engine's own, from the
 first request that it queued to the last token, so that starting it is not counted.
 """
 
@@ -34,6 +34,7 @@ from rag_cluster.generation import ask_vllm, whole_documents
 from rag_cluster.models.prompting import Prompting
 from rag_cluster.schema import DOCUMENT, rows_to_table
 
+RUNS = ("cache", "shuffled", "no-cache")
 BLOCK = 16  # tokens of a block of vLLM's cache
 
 
@@ -94,7 +95,7 @@ def run(blocks: Sequence[pa.Table], config: Config) -> dict[str, Any]:
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     """A row for each of the three runs."""
     window = options.tokens + 1024
-    cache = {"num_gpu_blocks_override": int(1.5 * window / BLOCK)}
+    cache = {"num_gpu_blocks_override": int(2.5 * window / BLOCK)}
     settings = [
         "enrich.kind=contextual", f"enrich.context_tokens={options.answer}", "llm.engine=vllm",
         f"llm.model={options.model}", f"llm.window={window}", "embed.model=fake:512",
@@ -103,15 +104,17 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     config = load(settings=[*settings, f"llm.engine_kwargs={json.dumps(cache)}"])
     off = cache | {"enable_prefix_caching": False}
     without = load(settings=[*settings, f"llm.engine_kwargs={json.dumps(off)}"])
-    table = make_prompts(config, options.documents, options.tokens, options.chunks, Path("."))
+    table = make_prompts(config, options.documents, options.tokens, options.chunks, Path())
     order = random.Random(0).sample(range(table.num_rows), table.num_rows)
     blocks = [table.slice(at, options.chunks) for at in range(0, table.num_rows, options.chunks)]
-    rows = []
-    for name, given, settled in (
-        ("cache", blocks, config),
-        ("shuffled", [table.take(pa.array(order))], config),
-        ("no cache", blocks, without),
-    ):
+    runs = {
+        "cache": (blocks, config),
+        "shuffled": ([table.take(pa.array(order))], config),
+        "no-cache": (blocks, without),
+    }
+    rows: list[dict[str, Any]] = []
+    for name in options.runs:
+        given, settled = runs[name]
         with cluster.session(settled):
             rows.append({"run": name, **run(given, settled)})
         rows[-1]["throughput"] = round(rows[-1]["prompts_per_s"] / rows[0]["prompts_per_s"], 3)
@@ -127,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokens", type=int, default=8000, help="of a document")
     parser.add_argument("--chunks", type=int, default=8, help="of a document")
     parser.add_argument("--answer", type=int, default=50, help="most tokens of a context")
+    parser.add_argument("--runs", nargs="+", choices=RUNS, default=RUNS)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     rows = measure(options)
