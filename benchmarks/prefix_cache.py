@@ -6,8 +6,9 @@
 The same prompts run three times through vLLM by `ray.data.llm`, as an ingest sends them: with the
 cache, without it, and with the cache but shuffled, so that the chunks of a document do not follow
 one another. The cache holds two and a half documents, as on a machine with many documents at work
-at a time: with more documents than that, the shuffled prompts show what the order is worth. Seconds are the engine's own, from the
-first request that it queued to the last token, so that starting it is not counted.
+at a time: with more documents than that, shuffled prompts show what the order is worth. Seconds are
+the engine's own, from the first request that it queued to the last token, so that starting it is
+not counted.
 """
 
 from __future__ import annotations
