@@ -190,7 +190,8 @@ def _encoding(chunks: pa.Table, config: Config) -> float:
     encoder.encode(texts[:1])  # the first call is slower
     start = time.monotonic()
     encoder.encode(texts)
-    return (time.monotonic() - start) * chunks.num_rows / len(texts)
+    seconds = time.monotonic() - start
+    return float(seconds * chunks.num_rows / len(texts))
 
 
 def _count_prompts(documents: pa.Table, chunks: pa.Table, config: Config, made: Counted) -> None:

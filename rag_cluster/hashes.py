@@ -95,4 +95,5 @@ class Claimed:
             recent = np.fromiter(self._recent, np.uint64, len(self._recent))
             self._old = np.union1d(self._old, recent)
             self._recent = {}
-        return np.array(mine, dtype=bool) & ~old
+        first: NDArray[np.bool_] = np.array(mine, dtype=bool) & ~old
+        return first

@@ -214,7 +214,8 @@ def _asked(question: str, found: Sequence[Candidate]) -> NDArray[np.float64]:
 def _unit(vectors: Vectors) -> NDArray[np.float64]:
     exact = vectors.astype(np.float64)
     lengths: NDArray[np.float64] = np.linalg.norm(exact, axis=1, keepdims=True)
-    return np.divide(exact, np.maximum(lengths, 1e-12))
+    unit: NDArray[np.float64] = np.divide(exact, np.maximum(lengths, 1e-12))
+    return unit
 
 
 def _diverse(scores: NDArray[np.float64], vectors: NDArray[np.float64], most: int) -> list[int]:
