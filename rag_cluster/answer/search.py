@@ -234,6 +234,8 @@ class Searcher:
             None if deadline is None else deadline / 1e3,
         )
         notes += found.notes
+        if (found.stages < 0).all():
+            return ranking
         rows = np.concatenate([head.rows[found.order], ranking.rows[most:]])
         stages = np.concatenate([found.stages, np.full(len(rows) - len(head.rows), -1)])
         scores = np.concatenate([found.scores, ranking.scores[most:]])

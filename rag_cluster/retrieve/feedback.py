@@ -43,16 +43,18 @@ def expansion(
     """The `most` most probable terms of the texts' relevance model, as words, adding up to 1.
 
     A term is told by the word of the texts that most often gives it alone, so that a reader, or an
-    engine with an analyzer of its own, gets "heating" and not "heat". A term that no word gives
-    alone (a part of an identifier) is left out.
+    engine with an analyzer of its own, gets "heating" and not "heat". Left out are terms that no
+    word gives alone (parts of an identifier), and single letters and digits: numbers of sections
+    and lists are in every document, and say nothing of any.
     """
     model = relevance_model([terms_of(text) for text in texts], scores)
     words = _words_of_terms(texts, terms_of)
     kept: dict[str, float] = {}
     for term, probability in model.items():
-        word = words.get(term, term)
-        if probability > 0 and (term in words or terms_of(term) == [term]):
-            kept[word] = probability
+        if not probability or (len(term) == 1 and term.isascii()):
+            continue
+        if term in words or terms_of(term) == [term]:
+            kept[words.get(term, term)] = probability
         if len(kept) == most:
             break
     total = sum(kept.values())

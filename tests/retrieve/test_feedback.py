@@ -30,9 +30,14 @@ def test_nothing_found_gives_no_words():
 
 
 def test_the_expansion_is_the_most_probable_terms_adding_up_to_one():
-    added = expansion(["a b b c", "a d"], [3.0, 1.0], 2, str.split)
+    added = expansion(["aa bb bb cc", "aa dd"], [3.0, 1.0], 2, str.split)
     # .375 and .3125 of the model, normalised
-    assert added == pytest.approx({"b": 0.375 / 0.6875, "a": 0.3125 / 0.6875})
+    assert added == pytest.approx({"bb": 0.375 / 0.6875, "aa": 0.3125 / 0.6875})
+
+
+def test_single_letters_and_digits_are_left_out_and_characters_are_not():
+    added = expansion(["5 a 水 copper 12"], [1.0], 9, str.split)
+    assert added == pytest.approx({"水": 1 / 3, "copper": 1 / 3, "12": 1 / 3})
 
 
 def test_terms_are_told_as_words_that_give_them():
@@ -64,7 +69,7 @@ def test_a_query_of_stop_words_alone_is_no_division_by_zero():
 
 
 @given(
-    st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), max_size=6),
+    st.lists(st.lists(st.sampled_from(["aa", "b", "cc", "dd"]), max_size=8), max_size=6),
     st.floats(0, 1),
     st.integers(1, 8),
 )
