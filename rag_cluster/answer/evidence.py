@@ -10,7 +10,7 @@ from functools import lru_cache
 import Stemmer
 
 from rag_cluster.answer.quantities import Quantity, Reading, read, says, without_numbers
-from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID
+from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID, before
 from rag_cluster.answer.sentences import split_units
 from rag_cluster.answer.sources import Source
 from rag_cluster.answer.tables import read_row
@@ -139,7 +139,7 @@ def _is_idle(text: str, quantity: Quantity) -> bool:
     if quantity.spelled and values == {1}:
         return True
     small = all(value.denominator == 1 and 0 < value <= _SMALL for value in values)
-    return small and _ANAPHORA.search(text[: quantity.start]) is not None
+    return small and _ANAPHORA.search(before(text, quantity.start)) is not None
 
 
 def _has_names(source: Source, sentence: str) -> bool:

@@ -9,7 +9,13 @@ from fractions import Fraction
 
 from rag_cluster.answer.quantities.calendar import years
 from rag_cluster.answer.quantities.numerals import NUMERAL, Numeral, numerals
-from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID, Quantity, Reading
+from rag_cluster.answer.quantities.quantity import (
+    COUNTED,
+    UNSAID,
+    Quantity,
+    Reading,
+    before,
+)
 from rag_cluster.answer.quantities.spelled import spelled
 from rag_cluster.answer.quantities.units import PREFIX, RATIO, Beside, beside, currency_of
 from rag_cluster.answer.sentences import guess_language
@@ -44,7 +50,7 @@ def amounts(text: str) -> Iterator[Quantity]:
         meanings = numerals(match["numeral"], decimal_comma=comma)
         money = currency_of(match["money"]) if match["money"] else ""
         after, closed = _after(text, match, money)
-        named = not money and _NAME_BEFORE.search(text[: match.start("numeral")])
+        named = not money and _NAME_BEFORE.search(before(text, match.start("numeral")))
         alone = after.end == match.end()
         if not meanings or named or (alone and _NAME_AFTER.match(text, after.end)):
             continue
@@ -82,7 +88,7 @@ def plain_years(text: str) -> Iterator[Quantity]:
     for quantity in years(text):
         after = beside(text, quantity.end)
         counted = after.unit in (UNSAID, COUNTED) and not after.scaled
-        if not quantity.days or (counted and not _PRICED.search(text[: quantity.start])):
+        if not quantity.days or (counted and not _PRICED.search(before(text, quantity.start))):
             yield quantity
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from rag_cluster.answer.quantities.quantity import UNSAID, Day, Quantity, Reading
+from rag_cluster.answer.quantities.quantity import UNSAID, Day, Quantity, Reading, before
 
 _CENTURY_TURNS = 70  # FY69 is 2069, FY70 is 1970
 
@@ -86,7 +86,9 @@ def clocks(text: str) -> Iterator[Quantity]:
     """Times of day, "14:30" and "2:30 pm" alike; not a ratio such as 10:30 after that word."""
     for match in _CLOCK.finditer(text):
         hour, minute, half = int(match["hour"]), match["minute"], match["half"]
-        if not (minute or half or match["uhr"]) or _RATIO_BEFORE.search(text[: match.start()]):
+        if not (minute or half or match["uhr"]) or _RATIO_BEFORE.search(
+            before(text, match.start())
+        ):
             continue
         if half:
             hour = hour % 12 + (12 if half.lower() == "p" else 0)

@@ -12,6 +12,8 @@ COUNTED = "counted"
 # A cell's number as it stands under a caption such as "in millions": all but an amount of money.
 NO_MONEY = "no money"
 
+NEAR = 40  # characters before or after a number in which words say something of it
+
 Hedge = Literal["", "about", "over", "under"]
 
 
@@ -66,3 +68,8 @@ class Quantity:
     spelled: bool = False
     bracketed: bool = False
     rises: bool = False
+
+
+def before(text: str, at: int) -> str:
+    """The few characters before a place."""
+    return text[max(0, at - NEAR) : at]

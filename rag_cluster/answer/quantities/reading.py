@@ -7,7 +7,7 @@ import re
 from rag_cluster.answer.quantities.amounts import amounts, plain_years, ratios, spelled_amounts
 from rag_cluster.answer.quantities.calendar import clocks, dates
 from rag_cluster.answer.quantities.declared import under_their_labels
-from rag_cluster.answer.quantities.quantity import Quantity
+from rag_cluster.answer.quantities.quantity import NEAR, Quantity, before
 from rag_cluster.answer.quantities.wording import HEDGES, share_units, with_wording
 
 # Full-width forms and signs as their plain ones, each one character, so that spans hold.
@@ -30,7 +30,7 @@ _MARK = re.compile(
 _DATE_AFTER = re.compile(
     r"\.\s+(?:jan|feb|m\u00e4r|apr|mai|jun|jul|aug|sep|okt|nov|dez)", re.IGNORECASE
 )
-_OPENS = re.compile(r"(?:\A|[.:;!?]\W{0,3}\n|\n[ \t]*\n)[ \t]*\Z")
+_OPENS = re.compile(r"(?:[.:;!?]\W{0,3}\n|\n[ \t]*\n)[ \t]*\Z")
 
 
 def read(text: str, header: str = "", caption: str = "") -> list[Quantity]:
@@ -82,8 +82,14 @@ def _list_marks(text: str) -> list[re.Match[str]]:
     seen = {0}
     for match in _MARK.finditer(text):
         number = int(match["number"] or 0)
-        opens = number - 1 in seen or _OPENS.search(text[: match.start()])
+        opens = number - 1 in seen or _opens(text, match.start())
         if (opens or not number) and not _DATE_AFTER.match(text, match.end() - 1):
             found.append(match)
             seen.add(number)
     return found
+
+
+def _opens(text: str, at: int) -> bool:
+    """Whether what stands before is closed: nothing, a sentence, or an empty line."""
+    near = before(text, at)
+    return _OPENS.search(near) is not None or (at <= NEAR and not near.strip())

@@ -8,10 +8,17 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from rag_cluster.answer.quantities.numerals import NUMERAL, numerals
-from rag_cluster.answer.quantities.quantity import COUNTED, UNSAID, Hedge, Quantity, Reading
+from rag_cluster.answer.quantities.quantity import (
+    COUNTED,
+    NEAR,
+    UNSAID,
+    Hedge,
+    Quantity,
+    Reading,
+    before,
+)
 from rag_cluster.answer.quantities.units import CURRENCIES
 
-_NEAR = 40  # characters within which a word says that a number fell
 _HEDGES: dict[Hedge, str] = {
     "under": r"\b(?:(?:less|fewer|lower|smaller)\sthan|under|below|nearly|almost|up\sto|close\sto|"
     r"knapp|fast|casi|pr\u00e8s\sde)\s",
@@ -60,13 +67,13 @@ def share_units(text: str, found: Sequence[Quantity]) -> list[Quantity]:
 
 def with_wording(text: str, quantity: Quantity) -> Quantity:
     """The quantity with its hedge, and as a negative number too where a word says it fell."""
-    before = text[max(0, quantity.start - _NEAR) : quantity.start]
+    said = before(text, quantity.start)
     for hedge, words in _HEDGED.items():
-        if words.search(before):
+        if words.search(said):
             quantity = dataclasses.replace(quantity, hedge=hedge)
             break
-    clause = _CLAUSE_END.split(before)[-1]
-    after = _CLAUSE_END.split(text[quantity.end : quantity.end + _NEAR])[0]
+    clause = _CLAUSE_END.split(said)[-1]
+    after = _CLAUSE_END.split(text[quantity.end : quantity.end + NEAR])[0]
     if not (_FALLS.search(clause) or _FALLS.search(after)):
         rises = _RISES.search(clause) or _RISES.search(after)
         return dataclasses.replace(quantity, rises=rises is not None)
