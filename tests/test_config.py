@@ -43,6 +43,14 @@ def test_base_is_below_the_file_and_metadata_fields_are_replaced_whole() -> None
         ("chunk.overlap=500", "must be smaller than size"),
         ("rerank.kind=cross_encoder", "set rerank.model"),
         ("rerank.kind=cascade", "rerank.stages is empty"),
+        ("rerank.kind=colbert", "the reranker colbert needs a model"),
+        ("rerank.kind=pointwise_llm", "pointwise_llm needs a language model: set llm.engine"),
+        (
+            "rerank={kind: cascade, stages: [{kind: listwise_llm}]}",
+            "the reranker listwise_llm needs",
+        ),
+        ("rerank.window=10", "step (10) must be smaller than window (10)"),
+        ("transform.kind=step_back", "step_back needs a language model: set llm.engine"),
         ("metadata.fields={text: keyword}", "'text' cannot be a metadata field"),
         ("max_failed_fraction=1.5", "less than or equal to 1"),
     ],
@@ -51,6 +59,15 @@ def test_a_mistake_is_named(setting: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config.load(None, [setting])
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["hyde", "feedback", "feedback_llm"])
+def test_a_transform_needs_the_channel_that_it_is_for(kind: str) -> None:
+    other = "bm25" if kind == "hyde" else "dense"
+    settings = [f"transform.kind={kind}", "llm.engine=fake"]
+    with pytest.raises(ConfigError, match=rf"{kind}.*retrieve\.channels is \[{other}\]"):
+        config.load(None, [*settings, f"retrieve.channels=[{other}]"])
+    assert config.load(None, settings).transform.kind == kind
 
 
 def test_a_file_that_is_absent_or_no_yaml_is_named(tmp_path) -> None:

@@ -135,11 +135,6 @@ class Rerank(Section):
             case kind:
                 return (RerankStage(kind=kind, model=self.model),)
 
-    @property
-    def asks(self) -> bool:
-        """Whether a language model is asked."""
-        return any(stage.asks for stage in self.used)
-
 
 def check_queries(transform: Transform, retrieve: Retrieve, rerank: Rerank, engine: str) -> None:
     """Raises ValueError where the transform or a reranker lacks a channel or a language model."""
@@ -156,8 +151,8 @@ def check_queries(transform: Transform, retrieve: Retrieve, rerank: Rerank, engi
             f"transform.kind is {transform.kind}, which adds words for the bm25 channel, but "
             f"retrieve.channels is [{channels}]"
         )
-    if engine == "none" and (transform.asks or rerank.asks):
-        what = (
-            f"transform.kind {transform.kind}" if transform.asks else f"rerank.kind {rerank.kind}"
-        )
-        raise ValueError(f"{what} needs a language model: set llm.engine and llm.model")
+    asking = [f"the reranker {stage.kind}" for stage in rerank.used if stage.asks]
+    if transform.asks:
+        asking.insert(0, f"transform.kind {transform.kind}")
+    if engine == "none" and asking:
+        raise ValueError(f"{asking[0]} needs a language model: set llm.engine and llm.model")
