@@ -20,6 +20,7 @@ from rag_cluster.models.ports import Vectors
 
 # The tokens that the published models were trained on.
 _MOST_TOKENS = 512
+_KINDS = {"t5", "mt5", "umt5"}
 
 
 class MonoT5Scorer:
@@ -39,8 +40,11 @@ class MonoT5Scorer:
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
         try:
+            kind = transformers.AutoConfig.from_pretrained(folder).model_type
+            if kind not in _KINDS:  # it would be loaded, with random numbers for what is missing
+                raise ValueError(f"it is a {kind}")
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
-            loaded = transformers.T5ForConditionalGeneration.from_pretrained(folder, dtype=dtype)
+            loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype)
         except Exception as error:
             reason = " ".join(str(error).split())[:300]
             raise ModelError(f"{model!r} is not a T5 model: {reason}") from error
