@@ -48,5 +48,5 @@ def test_a_t5_without_the_two_words_is_no_monot5(tmp_path):
 
 def test_another_model_is_refused(tmp_path):
     for number, save in enumerate((tiny_models.save_language_model, tiny_models.save_encoder)):
-        with pytest.raises(ModelError, match="is not a T5 model: it is a (gpt2|bert)"):
+        with pytest.raises(ModelError, match=r"is not a T5 model: it is a (gpt2|bert)"):
             MonoT5Scorer(save(tmp_path / str(number)))
