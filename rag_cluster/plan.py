@@ -62,7 +62,7 @@ class Plan:
         # Files to documents that are kept, and documents to chunks that are stored.
         self.reading = self._reading()
         self.making: list[Step] = []
-        self.texts: dict[str, int] | None = None  # counts of what a language model wrote
+        self.texts: dict[str, float] | None = None  # counts of what a language model wrote
 
     def consume(self) -> None:
         """Runs all that there is to do; the run's folder has what it made."""
@@ -87,7 +87,7 @@ class Plan:
         again = [dataclasses.replace(embed, make=alone), store]
         consume(through(source(rows), again, self._run.config, self._progress))
 
-    def _write_texts(self) -> dict[str, int] | None:
+    def _write_texts(self) -> dict[str, float] | None:
         """The first pass of two: parses documents, and has a language model write for them."""
         run, config = self._run, self._run.config
         assert run.model is not None

@@ -26,7 +26,6 @@ GROWING = (
     "chunk",
     "enrich",
     "embed",
-    "sparse",
     "store",
     "duplicates",
     "gather",

@@ -12,7 +12,6 @@ from rag_cluster.config.indexing import (
     Embed,
     Index,
     Lexical,
-    Sparse,
 )
 from rag_cluster.config.loading import build, fingerprint, load
 from rag_cluster.config.rendering import render
@@ -63,7 +62,6 @@ __all__ = [
     "Retrieve",
     "Section",
     "Semantic",
-    "Sparse",
     "Transform",
     "Weights",
     "build",
