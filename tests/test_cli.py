@@ -223,7 +223,7 @@ def test_a_collection_that_is_not_there(
         (["--filter", '{"year": {"gte": "soon"}}'], "year"),
         (["--filter", '{"year": {"about": 2001}}'], "about"),
         (["--top-k", "0"], "--top-k"),
-        (["--set", "rerank.kind=cross_encoder"], "a cross_encoder needs a model"),
+        (["--set", "rerank.kind=cross_encoder"], "the reranker cross_encoder needs a model"),
         (["--set", "generate.kind=openai"], "generate.model"),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else "",

