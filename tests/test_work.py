@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rag_cluster.work import (
     drop_unreadable,
     file_digest,
     finished,
+    not_gone,
     part_files,
     part_schema,
     stored_documents,
@@ -93,8 +95,9 @@ def test_stored_documents_that_stay_are_chunked_again(tmp_path: Path) -> None:
     pa.parquet.write_table(made, tmp_path / "d.parquet", row_group_size=2)
     stored = stored_documents([tmp_path / "d.parquet"])
     assert stored["group"].to_pylist() == [0, 1]
+    gone = Hashes.of([file_digest("gone", None)])
     restore = RestoreDocuments(
-        lambda: Hashes.of([file_digest("gone", None)]),
+        functools.partial(not_gone, gone=lambda: gone),
         lambda: Hashes.of(document_keys(made.slice(2, 1))),
     )
     found = [restore(stored.slice(i, 1))["uri"].to_pylist() for i in range(2)]
