@@ -63,7 +63,7 @@ def describe(config: Config) -> dict[str, Any]:
 class Generated:
     """Where the generated texts of documents are: an index over files, read when asked.
 
-    Holds 20 bytes a document and file, so it may travel to every worker.
+    Holds 24 bytes for each document of each file, so it may travel to every worker.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -71,7 +71,7 @@ class Generated:
         words, places = [], []
         for number, path in enumerate(self._paths):
             for group in range(files.row_groups(path)):
-                ids = set(files.read_row_group(path, group)["doc_id"].to_pylist())
+                ids = set(files.read_row_group(path, group, ["doc_id"])["doc_id"].to_pylist())
                 words.append(as_words([digest(one) for one in sorted(ids)])[:, 0])
                 places.append(np.tile([number, group], (len(ids), 1)))
         first = np.concatenate([np.empty(0, np.uint64), *words])

@@ -17,8 +17,9 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,12 +94,11 @@ class Plan:
         assert run.model is not None
         known = [*([] if run.old is None else run.old.files_of(FOLDER)), *_written(run)]
         prompts = functools.partial(
-            Prompts,
-            chunk=Chunker(config, threads=self._share.encoder_threads),
-            make=functools.partial(Contextual, config),
+            _prompts,
+            threads=self._share.encoder_threads,
             model=run.model,
-            known=Generated(known),
-            work=run.work,
+            known=Shared(Generated(known)),
+            folder=run.work,
         )
         step = Step(
             "prompts", prompts, DOCUMENT, PROMPT, PROMPT_BATCH, self._share.task_cpus,
@@ -236,6 +236,24 @@ def chunk_parts(run: Run) -> list[Path]:
 
 def _written(run: Run) -> list[Path]:
     return _parts(run, FOLDER)
+
+
+def _prompts(
+    config: Config,
+    *,
+    threads: int,
+    model: Mapping[str, Any],
+    known: Callable[[], Generated],
+    folder: Path,
+) -> Stage:
+    return Prompts(
+        config,
+        chunk=Chunker(config, threads=threads),
+        make=functools.partial(Contextual, config),
+        model=model,
+        known=known(),
+        work=folder,
+    )
 
 
 def _embedder(

@@ -52,10 +52,10 @@ def column_names(path: Path) -> list[str]:
     return names
 
 
-def read_row_group(path: Path, group: int) -> pa.Table:
-    """One row group of a Parquet file."""
+def read_row_group(path: Path, group: int, columns: list[str] | None = None) -> pa.Table:
+    """One row group of a Parquet file; all columns, or those named."""
     with path.open("rb") as file:
-        return pq.ParquetFile(file).read_row_group(group)
+        return pq.ParquetFile(file).read_row_group(group, columns=columns)
 
 
 def read_shard(path: Path, **options: Any) -> pa.Table:
