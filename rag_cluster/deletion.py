@@ -142,11 +142,12 @@ def _job(writer: Writer, opened: Collection, config: Config, doomed: dict[str, s
 def leftovers(made: Collection, before: Collection, doomed: dict[str, str]) -> dict[str, int]:
     """What a version still holds of documents, counted in its files; all 0 if nothing is left.
 
-    `dense` and `postings` are rows of the FAISS and BM25 indexes beyond those of chunks that stay:
-    an index has a row for each searchable chunk, so none is left for one that went.
+    `dense`, `postings` and `sparse` are rows of the FAISS, BM25 and sparse indexes beyond those of
+    chunks that stay: an index has a row for each searchable chunk, so none is left for one that
+    went.
     """
     ids = pa.array(sorted(doomed), pa.string())
-    left = dict.fromkeys(("documents", "chunks", "vectors", "dense", "postings"), 0)
+    left = dict.fromkeys(("documents", "chunks", "vectors", "dense", "postings", "sparse"), 0)
     went = [
         chunk
         for shard in range(before.shards)
@@ -184,11 +185,16 @@ def _indexed_rows(made: Collection, shard: int) -> dict[str, int]:
     from rag_cluster.index.dense import DenseShard
     from rag_cluster.index.lexical import LexicalShard
 
-    config = configuration.build(made.manifest["config"]).index
+    whole = configuration.build(made.manifest["config"])
+    config = whole.index
     rows = {"dense": DenseShard.open(made.local_path("dense", shard), config.dense).size}
     if config.lexical.kind == "bm25s":
         path = made.local_path("lexical", shard)
         rows["postings"] = LexicalShard.open(path, config.lexical).size
+    if whole.sparse.model is not None and config.lexical.kind != "elasticsearch":
+        from rag_cluster.index.sparse import SparseShard
+
+        rows["sparse"] = SparseShard.open(made.local_path("sparse", shard)).size
     return rows
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_cluster import cluster, generated, generation, work
-from rag_cluster.chunk.window import check_window
+from rag_cluster.chunk.window import check_sparse_window, check_window
 from rag_cluster.config import Config, fingerprint
 from rag_cluster.embed import check_late
 from rag_cluster.errors import UsageError
@@ -197,4 +197,20 @@ def describe_encoder(config: Config) -> dict[str, Any]:
         "normalize": config.embed.normalize,
         "query_prefix": config.embed.query_prefix,
         "passage_prefix": config.embed.passage_prefix,
+        "sparse": None if config.sparse.model is None else _describe_sparse(config),
+    }
+
+
+def _describe_sparse(config: Config) -> dict[str, Any]:
+    """The same of the model of sparse vectors."""
+    from rag_cluster.models.sparse import load_sparse_encoder
+
+    encoder = load_sparse_encoder(config.sparse)
+    check_sparse_window(config, encoder.max_tokens)
+    return {
+        "model": config.sparse.model,
+        "revision": encoder.revision,
+        "terms": encoder.terms,
+        "max_tokens": encoder.max_tokens,
+        "max_terms": config.sparse.max_terms,
     }

@@ -8,7 +8,8 @@ ends with files of what it wrote; the second begins with the documents that the 
     FILE -> parse -> keep -> prompts -> generate -> record
                      kept documents -> chunk -> enrich -> embed -> store
 
-In late chunking a chunk gets its vector where it is cut: there is no step `embed`.
+In late chunking a chunk gets its vector where it is cut: there is no step `embed`. Where there is
+a model of learned sparse vectors, the step `sparse` stands before `store`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from rag_cluster import cluster, work
 from rag_cluster.asking import Prompts
 from rag_cluster.chunk.stage import Chunker
 from rag_cluster.config import Config
-from rag_cluster.embed import Claim, Embedder, LateEmbedder
+from rag_cluster.embed import Claim, Embedder, LateEmbedder, SparseEmbedder
 from rag_cluster.enrich import Enricher
 from rag_cluster.enrich.contextual import Contextual
 from rag_cluster.generated import FOLDER, Generated
@@ -81,11 +82,12 @@ class Plan:
 
         In late chunking no worker leaves a text to others, so there are none.
         """
-        embed, store = self.making[-2:]
+        at = [step.name for step in self.making].index("embed")
+        embed, *rest = self.making[at:]
         alone = functools.partial(
             _embedder, threads=1, known=functools.partial(Hashes.of, ()), moved=None, claim=None
         )
-        again = [dataclasses.replace(embed, make=alone), store]
+        again = [dataclasses.replace(embed, make=alone), *rest]
         consume(through(source(rows), again, self._run.config, self._progress))
 
     def _write_texts(self) -> dict[str, float] | None:
@@ -159,24 +161,29 @@ class Plan:
         config = run.config
         chunks = chunk_schema(config.metadata.fields)
         vectors = work.part_schema(config.metadata.fields, run.encoder["dim"])
+        sparse = config.sparse.model is not None
+        stored = work.part_schema(config.metadata.fields, run.encoder["dim"], sparse=sparse)
         store = functools.partial(work.KeepChunks, run.work, config.index.shards)
         written = None if config.writes is None else Shared(Generated(_written(run)))
         enrich = functools.partial(Enricher, generated=written)
-        store_step = Step(
-            "store", lambda _: store(), vectors, work.KeepChunks.GIVES, None, share.task_cpus,
-            run=self._name,
-        )  # fmt: skip
+        last = [
+            *([self._sparse(vectors, stored)] if sparse else []),
+            Step(
+                "store", lambda _: store(), stored, work.KeepChunks.GIVES, None, share.task_cpus,
+                run=self._name,
+            ),
+        ]  # fmt: skip
         if config.embed.mode == "late":
             return [
                 self._late(vectors),
                 Step("enrich", enrich, vectors, vectors, None, share.task_cpus, run=self._name),
-                store_step,
+                *last,
             ]
         return [
             self._chunking(chunks),
             Step("enrich", enrich, chunks, chunks, None, share.task_cpus, run=self._name),
             self._embedding(chunks, vectors),
-            store_step,
+            *last,
         ]
 
     def _late(self, vectors: pa.Schema) -> Step:
@@ -202,6 +209,14 @@ class Plan:
             share.encoder_cpus, share.encoder_gpus, workers=(share.encoders, share.encoders),
         )  # fmt: skip
 
+    def _sparse(self, vectors: pa.Schema, stored: pa.Schema) -> Step:
+        share = self._share
+        sparse = functools.partial(SparseEmbedder, threads=share.encoder_threads)
+        return Step(
+            "sparse", sparse, vectors, stored, self._run.config.resources.encode_batch,
+            share.encoder_cpus, share.encoder_gpus, workers=(share.encoders, share.encoders),
+        )  # fmt: skip
+
     def _known(self) -> Shared[Hashes]:
         return Shared(Hashes(reuse.held_hashes(self._run.known)))
 
@@ -218,7 +233,8 @@ class Plan:
 
 def _encoding_steps(config: Config) -> int:
     """How many steps load an encoder. Late chunking cuts and encodes in one."""
-    return 1 + (config.chunk.strategy == "semantic" and config.embed.mode == "passage")
+    cutting = config.chunk.strategy == "semantic" and config.embed.mode == "passage"
+    return 1 + cutting + (config.sparse.model is not None)
 
 
 def _parts(run: Run, kind: str) -> list[Path]:

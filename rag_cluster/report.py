@@ -26,6 +26,7 @@ GROWING = (
     "chunk",
     "enrich",
     "embed",
+    "sparse",
     "store",
     "duplicates",
     "gather",

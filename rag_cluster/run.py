@@ -108,7 +108,11 @@ def prepare(
     old = Collection.open(writer.path) if current_version(writer.path) else None
     shards = config.index.shards
     work.drop_unreadable(
-        writer.work, shards, work.part_schema(config.metadata.fields, encoder["dim"])
+        writer.work,
+        shards,
+        work.part_schema(
+            config.metadata.fields, encoder["dim"], sparse=config.sparse.model is not None
+        ),
     )
     current = changes.current_contents(listing)
     same_encoder = old is not None and old.manifest["encoder"] == encoder

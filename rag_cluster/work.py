@@ -37,15 +37,18 @@ IDENTITY = ["doc_id", "uri", "content_hash", "status", "error", "source"]
 
 NAMED_BY = ["chunk_id", "doc_id", "uri", "content_hash", "text"]  # what a part's name is a hash of
 PLACE = ["content_hash", "start", "end", "header", "text"]
+# A learned sparse vector: terms in rising order, and their weights.
+SPARSE = pa.schema([("terms", pa.list_(pa.int32())), ("weights", pa.list_(pa.float32()))])
 # A row group of a published file of documents.
 STORED = pa.schema([("uri", pa.string()), ("group", pa.int64())])
 
 
-def part_schema(fields: Mapping[str, str], dim: int) -> pa.Schema:
+def part_schema(fields: Mapping[str, str], dim: int, *, sparse: bool = False) -> pa.Schema:
     """The schema of a part of chunks.
 
     `reused` says that the vector is null because that of an equal text is taken in its place;
-    `text_hash` names the text that was, or would have been, encoded.
+    `text_hash` names the text that was, or would have been, encoded. With `sparse` there are the
+    columns SPARSE, null where the vector is.
     """
     schema = chunk_schema(fields)
     for name, kind in (
@@ -55,6 +58,8 @@ def part_schema(fields: Mapping[str, str], dim: int) -> pa.Schema:
         ("reused", pa.bool_()),
     ):
         schema = schema.append(pa.field(name, kind))
+    for field in SPARSE if sparse else ():
+        schema = schema.append(field)
     return schema
 
 

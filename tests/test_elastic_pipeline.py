@@ -16,6 +16,8 @@ from rag_cluster.answer.query import Engine, SearchResult
 from rag_cluster.errors import CollectionError, IngestError, ServiceError
 from rag_cluster.index import build, elastic
 from rag_cluster.index.elastic_client import Target, connect
+from rag_cluster.models.sparse import FakeSparseEncoder
+from rag_cluster.schema import indexed_text
 from rag_cluster.storage import Collection, Writer
 
 BM25 = "retrieve.channels=[bm25]"
@@ -44,7 +46,8 @@ def served(
     server: Server, corpus: Path, tmp_path_factory: pytest.TempPathFactory, ray_session: None
 ) -> Path:
     path = tmp_path_factory.mktemp("served") / "My collection"
-    pipeline.ingest([str(corpus)], path, configuration.load(None, settings_of(server)))
+    settings = [*settings_of(server), "sparse.model=fake:1000"]
+    pipeline.ingest([str(corpus)], path, configuration.load(None, settings))
     return path
 
 
@@ -54,6 +57,33 @@ def search(path: Path, query: str, *settings: str, where: Any = None) -> SearchR
         return asyncio.run(engine.search(query, where=where))
     finally:
         engine.close()
+
+
+def test_sparse_vectors_are_searched_on_the_server(served: Path) -> None:
+    opened = Collection.open(served)
+    assert not (opened.folder / "sparse").exists()
+    splade = "retrieve.channels=[splade]"
+    found = search(served, "tickets cost nine euros", splade)
+    assert "encode" not in found.timings_ms
+    assert found.hits[0].uri.endswith("page.html")
+    # The inner product of the fake's vectors, within the 9 bits that a server keeps of a weight.
+    fake = FakeSparseEncoder(1000)
+    (query,) = fake.encode(["tickets cost nine euros"])
+    row = opened.chunks().row_of(found.hits[0].chunk_id)
+    text = indexed_text(
+        **opened.chunks().table.select(["context", "header", "text"]).slice(row, 1).to_pylist()[0]
+    )
+    (chunk,) = fake.encode([text])
+    weights = dict(zip(chunk.terms.tolist(), chunk.weights.tolist(), strict=True))
+    expected = sum(
+        weight * weights.get(term, 0.0)
+        for term, weight in zip(query.terms.tolist(), query.weights.tolist(), strict=True)
+    )
+    assert found.hits[0].score == pytest.approx(expected, rel=2**-8)
+    years = search(served, "star", splade, where={"year": {"gte": 2018}})
+    assert sorted(hit.title for hit in years.hits) == ["Star 18", "Star 19"]
+    both = search(served, "tickets", "retrieve.channels=[dense, bm25, splade]")
+    assert both.hits[0].uri.endswith("page.html")
 
 
 def test_what_is_on_the_server_and_what_in_the_collection(served: Path, server: Server) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +20,10 @@ from rag_cluster.storage import ChunkStore, Collection
 if TYPE_CHECKING:
     from rag_cluster.index.elastic_search import ElasticIndex
     from rag_cluster.index.sharded import DenseShards
+    from rag_cluster.index.sparse import SparseShard
+    from rag_cluster.models.sparse import SparseEncoder, SparseVector
+
+KEPT_QUERIES = 64
 
 Mask = NDArray[np.bool_]
 
@@ -30,7 +36,7 @@ class Scope(NamedTuple):
 
 
 class Channels:
-    """Dense and lexical shards of one version, and the rows of the chunk store they stand for."""
+    """Dense, lexical and sparse shards of one version, and the rows of the store that they mean."""
 
     def __init__(self, collection: Collection, store: ChunkStore, config: Config) -> None:
         self._store = store
@@ -48,8 +54,21 @@ class Channels:
                 with_measured(config.index.dense, collection.manifest["dense"]),
                 [rows[rows < store.searchable] for rows in store.rows],
             )
-        if "bm25" not in config.retrieve.channels:
-            return
+        self._sparse: list[SparseShard] = []
+        self._config = config
+        self._manifest = collection.manifest
+        self._read: dict[str, SparseVector] = {}
+        self._reading = threading.Lock()
+        channels = config.retrieve.channels
+        served = collection.manifest["lexical"]["kind"] == "elasticsearch"
+        if "bm25" in channels or ("splade" in channels and served):
+            self._open_lexical(collection, config)
+        if "splade" in channels and not served:
+            from rag_cluster.index.sparse import SparseShard
+
+            self._sparse = [SparseShard.open(collection.local_path("sparse", i)) for i in shards]
+
+    def _open_lexical(self, collection: Collection, config: Config) -> None:
         made_by = collection.manifest["lexical"]["kind"]
         if made_by != config.index.lexical.kind:
             raise CollectionError(
@@ -66,12 +85,12 @@ class Channels:
 
             self._lexical = [
                 LexicalShard.open(collection.local_path("lexical", i), config.index.lexical)
-                for i in shards
+                for i in range(collection.shards)
             ]
 
     @property
     def remote(self) -> bool:
-        """Whether `bm25` waits for a server."""
+        """Whether `bm25` and `splade` wait for a server."""
         return self._elastic is not None
 
     def close(self) -> None:
@@ -102,6 +121,45 @@ class Channels:
             ),
             k,
         )
+
+    def splade(self, query: str, k: int, scope: Scope) -> Ranking:
+        """The k best chunks by the inner product of sparse vectors, all with a score above 0."""
+        vector = self._sparse_vector(query)
+        if self._elastic is not None:
+            found, scores = self._elastic.search_sparse(
+                vector, k, scope.wanted, self._exclude_roles
+            )
+            return Ranking(self._rows_of(found), scores)
+        return _merge(
+            (
+                (rows, shard.search([vector], k, part))
+                for shard, rows, part in self._shards(self._sparse, scope.mask)
+            ),
+            k,
+        )
+
+    @functools.cached_property
+    def _sparse_encoder(self) -> SparseEncoder:
+        """Loaded with the first query. Raises CollectionError where it is not the ingest's own."""
+        from rag_cluster.models.sparse import load_sparse_encoder
+
+        encoder = load_sparse_encoder(self._config.sparse)
+        made = self._manifest["encoder"]["sparse"]["revision"]
+        if encoder.revision != made:
+            raise CollectionError(
+                f"the sparse vectors were made with the weights {made!r} of sparse.model, and "
+                f"these are {encoder.revision!r}: search with what made them, or ingest again"
+            )
+        return encoder
+
+    def _sparse_vector(self, query: str) -> SparseVector:
+        """Kept for a while: a search that looks for more hits asks again."""
+        with self._reading:
+            if query not in self._read:
+                if len(self._read) >= KEPT_QUERIES:
+                    self._read.pop(next(iter(self._read)))
+                (self._read[query],) = self._sparse_encoder.encode([query], "query")
+            return self._read[query]
 
     def _rows_of(self, chunk_ids: Sequence[str]) -> NDArray[np.int64]:
         try:

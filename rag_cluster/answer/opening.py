@@ -42,6 +42,8 @@ def query_config(
     for key in same:
         _same(collection, f"embed.{key}", getattr(made.embed, key), getattr(config.embed, key))
     _same(collection, "metadata.fields", made.metadata.fields, config.metadata.fields)
+    for key in ("model", "revision", "max_terms"):
+        _same(collection, f"sparse.{key}", getattr(made.sparse, key), getattr(config.sparse, key))
     if "bm25" in config.retrieve.channels and made.index.lexical.kind == "none":
         raise CollectionError(
             f"{collection.path} has no BM25 index (it was made with index.lexical.kind: none): "

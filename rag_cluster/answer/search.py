@@ -215,6 +215,14 @@ class Searcher:
                     rankings = [channels.bm25(one, depth, scope) for one in asked]
                 for parts, ranking in zip(found, rankings, strict=True):
                     parts["bm25"] = ranking
+        if "splade" in self.config.retrieve.channels:
+            with timed(timings, "splade"):  # the model reads the query in it
+                waiting = (
+                    asyncio.to_thread(channels.splade, lookup.query, depth, scope)
+                    for lookup in lookups
+                )
+                for parts, ranking in zip(found, await together(waiting), strict=True):
+                    parts["splade"] = ranking
         return found
 
     def _texts(self, rows: NDArray[np.int64]) -> list[str]:
@@ -277,14 +285,15 @@ def fuse(query: str, rankings: Mapping[str, Ranking], config: Retrieve) -> Ranki
     """One ranking of the channels', as the configuration says."""
     if len(rankings) == 1:
         return next(iter(rankings.values()))
+    weights = config.weights.model_dump()
     match config.fusion:
         case "rrf":
-            weights = config.weights.model_dump()
             return reciprocal_rank_fusion(rankings, weights, config.rrf_k)
         case "convex":
-            return convex(rankings, alpha_weights(config.alpha))
+            return convex(rankings, alpha_weights(config.alpha, rankings.keys(), weights))
         case "routed":
-            return convex(rankings, route(query, config.alpha))
+            alpha = route(query, config.alpha)
+            return convex(rankings, alpha_weights(alpha, rankings.keys(), weights))
 
 
 def descending(scores: NDArray[np.float64], stages: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -34,3 +34,20 @@ def check_window(config: Config, max_tokens: int) -> None:
         f"embed.passage_prefix ({prefix}) + special tokens ({special}) are {needed}, so the ends "
         f"of chunks would not be searched: {advice}, or take an encoder with a larger window"
     )
+
+
+def check_sparse_window(config: Config, max_tokens: int) -> None:
+    """Raises ConfigError if a full chunk exceeds the window of the model of sparse vectors.
+
+    That has a tokenizer of its own, so a chunk may still be some tokens longer for it than counted.
+    """
+    assert config.sparse.model is not None  # there is such a model
+    special = load_tokenizer(config.sparse.model, config.sparse.revision).special_tokens
+    needed = config.chunk.size + config.enrich.tokens + special
+    if needed > max_tokens:
+        raise ConfigError(
+            f"the sparse model {config.sparse.model!r} reads {max_tokens} tokens of a text, but "
+            f"chunk.size ({config.chunk.size}) + the context of enrich.kind {config.enrich.kind} "
+            f"({config.enrich.tokens}) + special tokens ({special}) are {needed}: make chunk.size "
+            "smaller, set sparse.max_tokens, or take a model with a larger window"
+        )

@@ -12,6 +12,7 @@ from rag_cluster.config.indexing import (
     Embed,
     Index,
     Lexical,
+    Sparse,
 )
 from rag_cluster.config.loading import build, fingerprint, load
 from rag_cluster.config.rendering import render
@@ -62,6 +63,7 @@ __all__ = [
     "Retrieve",
     "Section",
     "Semantic",
+    "Sparse",
     "Transform",
     "Weights",
     "build",

@@ -43,6 +43,22 @@ class Embed(Section):
     )
 
 
+class Sparse(Section):
+    model: str | None = key(
+        None,
+        "sentence-transformers SparseEncoder (SPLADE) of the splade channel: a hub id, a local "
+        "path, package:MODULE/PATH, or fake:TERMS; null = no sparse vectors are made",
+    )
+    revision: str | None = key(None, "revision of a hub model")
+    max_tokens: int | None = key(None, "window of the model, if other than its own default", ge=8)
+    max_terms: int | None = key(
+        None, "keep so many terms of a passage, the heaviest; null = all", ge=1
+    )
+    device: Literal["auto", "cpu", "cuda", "mps"] = key("auto", "where the model runs")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = key("auto", "as embed.dtype")
+    batch_size: int = key(32, "texts per forward pass; texts of like length go together", ge=1)
+
+
 class Dense(Section):
     factory: str = key(
         "auto",

@@ -13,11 +13,12 @@ from rag_cluster.schema import Role
 class Weights(Section):
     dense: float = key(1.0, "weight of the dense channel in fusion", ge=0)
     bm25: float = key(1.0, "weight of the bm25 channel in fusion", ge=0)
+    splade: float = key(1.0, "weight of the splade channel in fusion", ge=0)
 
 
 class Retrieve(Section):
-    channels: tuple[Literal["dense", "bm25"], ...] = key(
-        ("dense", "bm25"), "what is searched, to be fused", min_length=1
+    channels: tuple[Literal["dense", "bm25", "splade"], ...] = key(
+        ("dense", "bm25"), "what is searched, to be fused; splade needs sparse.model", min_length=1
     )
     fusion: Literal["rrf", "convex", "routed"] = key(
         "routed",
@@ -27,7 +28,9 @@ class Retrieve(Section):
     top_k: int = key(10, "hits to return", ge=1, le=10_000)
     candidates: int = key(200, "hits to fetch of each channel before fusion", ge=1)
     rrf_k: float = key(60.0, "the constant of reciprocal rank fusion", gt=0)
-    alpha: float = key(0.6, "convex fusion: weight of dense, 1 - alpha of bm25", ge=0, le=1)
+    alpha: float = key(
+        0.6, "convex fusion: weight of dense; bm25 and splade share the rest", ge=0, le=1
+    )
     weights: Weights = key(
         Weights(), "rrf: weights of the channels; convex and routed: how those without dense share"
     )

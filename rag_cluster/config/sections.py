@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from rag_cluster import prompts
 from rag_cluster.config.guardrails import Guardrails
-from rag_cluster.config.indexing import Embed, Index
+from rag_cluster.config.indexing import Embed, Index, Sparse
 from rag_cluster.config.search import Rerank, Retrieve, Transform, check_queries
 from rag_cluster.config.section import Section, key
 from rag_cluster.errors import ConfigError
@@ -241,6 +241,7 @@ class Config(Section):
     chunk: Chunk = key(Chunk(), "DOCUMENT -> CHUNK")
     enrich: Enrich = key(Enrich(), "CHUNK -> CHUNK with context")
     embed: Embed = key(Embed(), "CHUNK -> VECTOR")
+    sparse: Sparse = key(Sparse(), "CHUNK -> learned sparse vector")
     index: Index = key(Index(), "VECTOR -> INDEX")
     transform: Transform = key(Transform(), "QUERY -> what is searched in its place")
     retrieve: Retrieve = key(Retrieve(), "QUERY -> HITS")
@@ -266,6 +267,15 @@ class Config(Section):
             raise ValueError(
                 f"enrich.kind is {self.enrich.kind}, which needs a language model: set llm.engine "
                 "and llm.model"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_sparse_model(self) -> Config:
+        if "splade" in self.retrieve.channels and self.sparse.model is None:
+            raise ValueError(
+                "retrieve.channels has splade, which searches sparse vectors: set sparse.model, "
+                "and ingest with it"
             )
         return self
 

@@ -2,5 +2,6 @@
 
 from rag_cluster.embed.dense import Claim, Embedder
 from rag_cluster.embed.late import LateEmbedder, check_late
+from rag_cluster.embed.sparse import SparseEmbedder
 
-__all__ = ["Claim", "Embedder", "LateEmbedder", "check_late"]
+__all__ = ["Claim", "Embedder", "LateEmbedder", "SparseEmbedder", "check_late"]

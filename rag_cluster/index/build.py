@@ -26,7 +26,7 @@ from rag_cluster import generated
 from rag_cluster.config import Config, fingerprint
 from rag_cluster.errors import RagClusterError
 from rag_cluster.hashes import Hashes, Words
-from rag_cluster.index import dense, gather, lexical, measure, near, reuse
+from rag_cluster.index import dense, gather, lexical, measure, near, reuse, sparse
 from rag_cluster.index.documents import Job
 from rag_cluster.index.factory import choose_factory, needs_training, training_rows
 from rag_cluster.index.gather import texts_of
@@ -210,13 +210,21 @@ def index_shard(
     if served is not None:
         from rag_cluster.index import elastic
 
-        elastic.load_shard(served, read_table(folder / "chunks" / f"{name}.parquet"), config)
+        chunks = read_table(folder / "chunks" / f"{name}.parquet")
+        if config.sparse.model is not None:
+            chunks = sparse.with_vectors(chunks, folder / "vectors" / f"{name}.parquet")
+        elastic.load_shard(served, chunks, config)
+    elif config.sparse.model is not None:
+        sparse_path = folder / "sparse" / name
+        built = sparse.build_shard(*sparse.read_vectors(folder / "vectors" / f"{name}.parquet"))
+        write_file(sparse_path, built.save)
+        paths.append(sparse_path)
     if config.index.lexical.kind == "bm25s":
         chunks = read_table(folder / "chunks" / f"{name}.parquet")
         texts = texts_of(chunks.filter(chunks.column("searchable")))
         lexical_path = folder / "lexical" / name
-        built = lexical.build_shard(texts, statistics, config.index.lexical)
-        write_file(lexical_path, built.save)
+        bm25 = lexical.build_shard(texts, statistics, config.index.lexical)
+        write_file(lexical_path, bm25.save)
         paths.append(lexical_path)
     return file_entries(folder, paths)
 

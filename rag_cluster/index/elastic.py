@@ -66,7 +66,8 @@ def create(target: Target, config: Config) -> None:
     What an interrupted run left under its name goes. Raises ConfigError where the index belongs to
     another collection, ServiceError where the server does not take it.
     """
-    body = index_body(target, config.index.lexical, config.metadata.fields)
+    sparse = config.sparse.model is not None
+    body = index_body(target, config.index.lexical, config.metadata.fields, sparse=sparse)
     with _client(target.url, config, f"creating index {target.index}") as client:
         before = client.indices.get(index=target.index, ignore_unavailable=True).body
         for name, found in before.items():
@@ -82,9 +83,10 @@ def create(target: Target, config: Config) -> None:
 def load_shard(target: Target, chunks: pa.Table, config: Config) -> int:
     """Indexes the searchable chunks of a table (CHUNK with the declared fields); gives their count.
 
-    Items that a busy server turned away (429), whole requests that it refused, and lost connections
-    are sent again; a chunk that is there already counts as done. Raises IngestError with the
-    reasons where the server refused chunks.
+    Where there are sparse vectors, the table has their columns too. Items that a busy server turned
+    away (429), whole requests that it refused, and lost connections are sent again; a chunk that is
+    there already counts as done. Raises IngestError with the reasons where the server refused
+    chunks.
     """
     elastic = config.index.lexical.elastic
     rows = chunks.filter(chunks.column("searchable"))

@@ -19,6 +19,7 @@ from rag_cluster.index.analyzer import language_name
 from rag_cluster.index.elastic_client import Target
 from rag_cluster.index.filters import BUILT_IN
 from rag_cluster.schema import indexed_text
+from rag_cluster.work import SPARSE
 
 TYPES = {
     "keyword": "keyword",
@@ -47,6 +48,9 @@ BATCH_ROWS = 1000
 # A search gives so many hits in one answer; servers allow 10,000 by default.
 MOST_HITS = 1_000_000
 
+SPARSE_FIELD = "splade"
+SMALLEST_WEIGHT = 1.2e-38
+
 COLUMNS = ["chunk_id", "ordinal", "context", "header", "text", *BUILT_IN]
 
 
@@ -60,8 +64,14 @@ def analyzer_name(config: Lexical) -> str:
     return language if language in ANALYZERS else "standard"
 
 
-def index_body(target: Target, config: Lexical, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Settings and mapping of an index that is about to be loaded: no refresh, no replicas."""
+def index_body(
+    target: Target, config: Lexical, fields: Mapping[str, str], *, sparse: bool = False
+) -> dict[str, Any]:
+    """Settings and mapping of an index that is about to be loaded: no refresh, no replicas.
+
+    With `sparse` chunks have a learned sparse vector. It is of type rank_features, which both
+    servers know without a plugin, and which keeps 9 significant bits of a weight.
+    """
     analyzer = analyzer_name(config)
     full_text = {"type": "text", "analyzer": analyzer, "similarity": "chunks"}
     keywords: dict[str, Any] = {name: {"type": "keyword"} for name in BUILT_IN}
@@ -89,6 +99,7 @@ def index_body(target: Target, config: Lexical, fields: Mapping[str, str]) -> di
                 "text": full_text,
                 **keywords,
                 "ordinal": {"type": "integer"},
+                **({SPARSE_FIELD: {"type": "rank_features"}} if sparse else {}),
                 "metadata": {"dynamic": False, "properties": metadata},
                 "exact": {"dynamic": False, "properties": exact},
             },
@@ -105,7 +116,8 @@ def field_path(field: str, fields: Mapping[str, str]) -> str:
 
 def actions(chunks: pa.Table, fields: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """A bulk action for each chunk. `create`, so that sending it twice leaves one document."""
-    for batch in chunks.select([*COLUMNS, *fields]).to_batches(max_chunksize=BATCH_ROWS):
+    sparse = [name for name in SPARSE.names if name in chunks.column_names]
+    for batch in chunks.select([*COLUMNS, *fields, *sparse]).to_batches(max_chunksize=BATCH_ROWS):
         for row in batch.to_pylist():
             yield {"_op_type": "create", "_id": row["chunk_id"], "_source": _document(row, fields)}
 
@@ -114,6 +126,10 @@ def _document(row: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, An
     document: dict[str, Any] = {name: indexed_value(row[name]) for name in BUILT_IN}
     document["ordinal"] = row["ordinal"]
     document["text"] = indexed_text(row["context"], row["header"], row["text"])
+    if "terms" in row:
+        # The servers take no dots in names, nor numbers that are too small to be normal.
+        weights = zip(row["terms"], row["weights"], strict=True)
+        document[SPARSE_FIELD] = {str(t): w for t, w in weights if w >= SMALLEST_WEIGHT}
     known = {name: row[name] for name in fields if row[name] is not None}
     document["metadata"] = {
         name: value if fields[name] == "text" else indexed_value(value)

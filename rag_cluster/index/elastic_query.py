@@ -10,14 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_cluster.errors import FilterError
-from rag_cluster.index.elastic_mapping import field_path, indexed_value
+from rag_cluster.index.elastic_mapping import SPARSE_FIELD, field_path, indexed_value
 from rag_cluster.index.filters import Combination, Comparison, Filter, Negation, Node
+from rag_cluster.models.sparse import SparseVector
 
 Query = dict[str, Any]
 
 # The server parses queries up to 30 levels deep (indices.query.bool.max_nested_depth); the search
 # itself is one of them.
 MAX_DEPTH = 28
+
+# Clauses of a query that every server takes.
+MOST_TERMS = 1000
 
 # Best score first; ties in the order of the collection's rows, which is (doc_id, ordinal).
 ORDER = [{"_score": "desc"}, {"doc_id": "asc"}, {"ordinal": "asc"}]
@@ -40,6 +44,31 @@ def search_query(
             "should": [_match(part, boost=weight) for part, weight in text.items()],
             "minimum_should_match": 1,
         }
+    return _within(query, wanted, exclude_roles, fields)
+
+
+def sparse_query(
+    vector: SparseVector,
+    wanted: Filter | None,
+    exclude_roles: Sequence[str],
+    fields: Mapping[str, str],
+) -> Query:
+    """The inner product with a sparse vector, over the chunks that the filter lets through.
+
+    Of more than MOST_TERMS terms the heaviest are asked for. Raises FilterError.
+    """
+    heavy = sorted(zip(vector.weights.tolist(), vector.terms.tolist(), strict=True), reverse=True)
+    terms = [
+        {"rank_feature": {"field": f"{SPARSE_FIELD}.{term}", "linear": {}, "boost": weight}}
+        for weight, term in heavy[:MOST_TERMS]
+    ]
+    query: Query = {"should": terms, "minimum_should_match": 1}
+    return _within(query, wanted, exclude_roles, fields)
+
+
+def _within(
+    query: Query, wanted: Filter | None, exclude_roles: Sequence[str], fields: Mapping[str, str]
+) -> Query:
     if wanted is not None:
         query["filter"] = [to_query(wanted, fields)]
     if exclude_roles:

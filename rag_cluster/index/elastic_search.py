@@ -14,8 +14,9 @@ from rag_cluster.config import Config
 from rag_cluster.errors import CollectionError
 from rag_cluster.index.elastic_client import Target, connect, explained, located
 from rag_cluster.index.elastic_mapping import MOST_HITS
-from rag_cluster.index.elastic_query import ORDER, search_query
+from rag_cluster.index.elastic_query import ORDER, Query, search_query, sparse_query
 from rag_cluster.index.filters import Filter
+from rag_cluster.models.sparse import SparseVector
 
 SEARCH_RETRIES = 2
 
@@ -67,10 +68,25 @@ class ElasticIndex:
         `query` is a text, or texts with their weights. One request; k is at most MOST_HITS. Raises
         FilterError, CollectionError and ServiceError.
         """
+        return self._search(search_query(query, wanted, exclude_roles, self._fields), k)
+
+    def search_sparse(
+        self,
+        vector: SparseVector,
+        k: int,
+        wanted: Filter | None = None,
+        exclude_roles: Sequence[str] = (),
+    ) -> tuple[list[str], NDArray[np.float64]]:
+        """The same by the inner product with a sparse vector."""
+        if not len(vector.terms):
+            return [], np.empty(0, np.float64)
+        return self._search(sparse_query(vector, wanted, exclude_roles, self._fields), k)
+
+    def _search(self, query: Query, k: int) -> tuple[list[str], NDArray[np.float64]]:
         with self._explained():
             hits = self._client.search(
                 index=self.target.index,
-                query=search_query(query, wanted, exclude_roles, self._fields),
+                query=query,
                 size=min(k, MOST_HITS),
                 sort=ORDER,
                 source=False,

@@ -26,10 +26,9 @@ from rag_cluster.index.documents import (
 )
 from rag_cluster.schema import GENERATED, chunk_schema, conform, indexed_text
 from rag_cluster.storage.files import read_shard, shard_name, write_table
-from rag_cluster.work import CHUNKS, DOCUMENTS, document_keys, file_digests, part_schema
+from rag_cluster.work import CHUNKS, DOCUMENTS, SPARSE, document_keys, file_digests, part_schema
 
 LEFT_OUT = "left_out"
-VECTOR_COLUMNS = ["chunk_id", "vector", "truncated", "text_hash"]
 
 
 @dataclass
@@ -54,7 +53,8 @@ def gather_shard(shard: int, job: Job) -> Gathered:
     need not be made again when that changes.
     """
     schema = chunk_schema(job.config.metadata.fields)
-    rows = part_schema(job.config.metadata.fields, job.dim)
+    sparse = job.config.sparse.model is not None
+    rows = part_schema(job.config.metadata.fields, job.dim, sparse=sparse)
     new, before = new_documents(shard, job), old_rows(job, DOCUMENTS, shard)
     documents = marked(with_those_that_stay(new, before, job), job.duplicates)
     made = chunks_of(read_parts(job.work, CHUNKS, shard, rows), documents)
@@ -69,7 +69,8 @@ def gather_shard(shard: int, job: Job) -> Gathered:
         written = _written(shard, job, documents)
         _write(written, job.folder / generated.FOLDER, shard, row_group_size=2000)
     _write(chunks.select(schema.names), job.folder / "chunks", shard, row_group_size=20_000)
-    _write(found.select(VECTOR_COLUMNS), job.folder / "vectors", shard, row_group_size=20_000)
+    vectors = found.select(vector_columns(job))
+    _write(vectors, job.folder / "vectors", shard, row_group_size=20_000)
     truncated = pc.fill_null(found.column("truncated"), 0).to_numpy()
     failed = documents.filter(pc.equal(documents.column("status"), "failed"))
     return Gathered(
@@ -89,6 +90,12 @@ def gather_shard(shard: int, job: Job) -> Gathered:
         if job.config.index.lexical.kind == "bm25s"
         else None,
     )
+
+
+def vector_columns(job: Job) -> list[str]:
+    """The columns of a version's files of vectors."""
+    sparse = [] if job.config.sparse.model is None else SPARSE.names
+    return ["chunk_id", "vector", "truncated", "text_hash", *sparse]
 
 
 def _written(shard: int, job: Job, documents: pa.Table) -> pa.Table:
@@ -142,7 +149,7 @@ def _with_old_chunks(
     rows = rows.filter(pc.is_in(rows["doc_id"], value_set=wanted))
     vectors = _old_vectors(job, shard)
     at = pc.index_in(rows["chunk_id"], value_set=vectors["chunk_id"].combine_chunks())
-    for name in VECTOR_COLUMNS[1:]:
+    for name in vector_columns(job)[1:]:
         rows = rows.append_column(name, vectors[name].combine_chunks().take(at.combine_chunks()))
     out = old_rows(job, LEFT_OUT, shard)
     if out.num_rows:
@@ -155,7 +162,9 @@ def _old_vectors(job: Job, shard: int) -> pa.Table:
     assert job.old is not None
     same = job.old_shards == job.config.index.shards
     return pa.concat_tables(
-        read_shard(job.old / "vectors" / f"{shard_name(number)}.parquet", columns=VECTOR_COLUMNS)
+        read_shard(
+            job.old / "vectors" / f"{shard_name(number)}.parquet", columns=vector_columns(job)
+        )
         for number in ([shard] if same else range(job.old_shards))
     )
 
@@ -166,29 +175,23 @@ def _filled(chunks: pa.Table, job: Job) -> pa.Table:
     if not len(rows):
         return chunks
     hashes = chunks.column("text_hash").take(pa.array(rows)).to_pylist()
-    vectors, truncated, found = job.places.take(as_words(hashes), job.dim)
+    columns = [name for name in vector_columns(job) if name not in ("chunk_id", "text_hash")]
+    taken, found = job.places.take(as_words(hashes), columns)
     if not found.all():
         missing = chunks.slice(int(rows[np.flatnonzero(~found)[0]]), 1).to_pylist()[0]
         raise IngestError(f"chunk {missing['chunk_id']} of {missing['uri']} has no vector")
-    return _replaced(chunks, rows, vectors, truncated, job.dim)
+    return _replaced(chunks, rows, taken)
 
 
-def _replaced(
-    chunks: pa.Table,
-    rows: NDArray[np.intp],
-    vectors: NDArray[np.float32],
-    truncated: NDArray[np.int32],
-    dim: int,
-) -> pa.Table:
-    column = chunks.column("vector").combine_chunks()
+def _replaced(chunks: pa.Table, rows: NDArray[np.intp], taken: pa.Table) -> pa.Table:
+    """The chunks with other values in some rows and the columns of `taken`."""
     place = np.arange(chunks.num_rows)
     place[rows] = chunks.num_rows + np.arange(len(rows))
-    more = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), dim)
-    filled = pa.concat_arrays([column, more.cast(column.type)]).take(pa.array(place))
-    counts = pc.fill_null(chunks.column("truncated"), 0).to_numpy().copy()
-    counts[rows] = truncated
-    for name, array in (("vector", filled), ("truncated", pa.array(counts, pa.int32()))):
-        chunks = chunks.set_column(chunks.schema.get_field_index(name), name, array)
+    for name in taken.column_names:
+        column = chunks[name].combine_chunks()
+        more = taken[name].combine_chunks().cast(column.type)
+        filled = pa.concat_arrays([column, more]).take(pa.array(place))
+        chunks = chunks.set_column(chunks.schema.get_field_index(name), name, filled)
     return chunks
 
 

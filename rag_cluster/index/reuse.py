@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rag_cluster.hashes import Hashes, Words, as_words
-from rag_cluster.models.ports import Vectors
 from rag_cluster.schema import conform
 from rag_cluster.storage.files import column_names, read_shard
 from rag_cluster.work import PLACE, place_hashes
@@ -48,25 +47,20 @@ class Places:
             tuple(files),
         )
 
-    def take(self, words: Words, dim: int) -> tuple[Vectors, NDArray[np.int32], NDArray[np.bool_]]:
-        """Vectors float32 [n, dim], truncated tokens int32 [n], and whether each was found."""
+    def take(self, words: Words, columns: Sequence[str]) -> tuple[pa.Table, NDArray[np.bool_]]:
+        """Columns of the hashes' rows, in their order, and whether each was found (null if not)."""
         at = Hashes(self.words).find(words)
-        vectors = np.zeros((len(words), dim), np.float32)
-        truncated = np.zeros(len(words), np.int32)
+        place = np.full(len(words), -1, np.int64)
+        tables: list[pa.Table] = []
+        read = 0
         for number in np.unique(self.file[at[at >= 0]]):
             mine = np.flatnonzero((at >= 0) & (self.file[at] == number))
-            table = read_shard(self.files[number], columns=["vector", "truncated"])
-            taken = table.take(pa.array(self.row[at[mine]]))
-            vectors[mine] = flat_vectors(taken.column("vector"), dim)
-            truncated[mine] = pc.fill_null(taken.column("truncated"), 0).to_numpy()
-        return vectors, truncated, at >= 0
-
-
-def flat_vectors(column: pa.ChunkedArray, dim: int) -> Vectors:
-    """float32 [rows, dim] of a vector column without nulls."""
-    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    vectors: Vectors = flat.astype(np.float32, copy=False).reshape(-1, dim)
-    return vectors
+            table = read_shard(self.files[number], columns=list(columns))
+            tables.append(table.take(pa.array(self.row[at[mine]])))
+            place[mine] = read + np.arange(len(mine))
+            read += len(mine)
+        table = pa.concat_tables(tables).combine_chunks() if tables else pa.table({})
+        return table.take(pa.array(place, mask=place < 0)), place >= 0
 
 
 class Moved:

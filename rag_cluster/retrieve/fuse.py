@@ -6,7 +6,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int64]
 Scores = NDArray[np.floating]
 
-# What an unrelated passage scores, whatever the query. BM25 gives 0 where no term is shared. A
-# cosine can be -1, but text encoders hardly go below 0, which two unrelated texts have; a minimum
-# of -1 would press all scores together near 1, and was measured to rank worse.
-LOWEST_SCORE: Mapping[str, float] = {"dense": 0.0, "bm25": 0.0}
+# What an unrelated passage scores, whatever the query. BM25 and SPLADE give 0 where no term is
+# shared. A cosine can be -1, but text encoders hardly go below 0, which two unrelated texts have; a
+# minimum of -1 would press all scores together near 1, and was measured to rank worse.
+LOWEST_SCORE: Mapping[str, float] = {"dense": 0.0, "bm25": 0.0, "splade": 0.0}
 
 
 class Ranking(NamedTuple):
@@ -88,9 +88,23 @@ def convex(
     return _sum(parts)
 
 
-def alpha_weights(alpha: float) -> dict[str, float]:
-    """The weights of convex fusion: alpha for dense, 1 - alpha for bm25."""
-    return {"dense": alpha, "bm25": 1.0 - alpha}
+def alpha_weights(
+    alpha: float,
+    channels: Collection[str] = ("dense", "bm25"),
+    weights: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """The weights of convex fusion: alpha for dense, and 1 - alpha for the other channels together.
+
+    These share it as `weights` say, by default (and where all are 0) alike; without dense they
+    share all.
+    """
+    others = {name: (weights or {}).get(name, 1.0) for name in channels if name != "dense"}
+    if not any(others.values()):
+        others = dict.fromkeys(others, 1.0)
+    rest = 1.0 - alpha if "dense" in channels else 1.0
+    total = sum(others.values())
+    shares = {name: rest * own / total for name, own in others.items()}
+    return {"dense": alpha, **shares} if "dense" in channels else shares
 
 
 def channel_ranks(rankings: Mapping[str, Ranking], rows: Rows) -> dict[str, Rows]:

@@ -60,8 +60,8 @@ def kind_of_query(query: str) -> Kind:
     return "long" if words >= LONG_WORDS else "plain"
 
 
-def route(query: str, alpha: float = 0.6) -> dict[str, float]:
-    """Weights for convex fusion: `alpha` for dense on a plain query, moved by the query's kind.
+def route(query: str, alpha: float = 0.6) -> float:
+    """The weight of dense in convex fusion: `alpha` on a plain query, moved by the query's kind.
 
     A long query leans on dense the more, the longer it is (up to LONGEST_WORDS): words that only
     frame the question ("answer as an analyst would, in millions") are terms like any other to BM25.
@@ -71,8 +71,7 @@ def route(query: str, alpha: float = 0.6) -> dict[str, float]:
     if kind == "long":
         beyond = min(_count_words(query), LONGEST_WORDS) - LONG_WORDS
         shift += beyond * SHIFT_PER_WORD
-    dense = min(1.0, max(0.0, alpha + shift))
-    return {"dense": dense, "bm25": 1.0 - dense}
+    return min(1.0, max(0.0, alpha + shift))
 
 
 def _count_words(query: str) -> int:

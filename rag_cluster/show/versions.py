@@ -45,7 +45,11 @@ def deletion(report: Report) -> None:
     out = console()
     for uri in report["deleted"]:
         out.print(f"deleted {uri}", highlight=False, markup=False, soft_wrap=True)
-    names = {"dense": "rows of the dense index", "postings": "rows of the lexical index"}
+    names = {
+        "dense": "rows of the dense index",
+        "postings": "rows of the lexical index",
+        "sparse": "rows of the sparse index",
+    }
     left = ", ".join(f"{count} {names.get(name, name)}" for name, count in report["left"].items())
     out.print(f"left of them in {report['version']}: {left}", highlight=False)
     if report["older_versions"]:

@@ -89,7 +89,7 @@ class Collection:
 
     def shard_path(self, kind: str, shard: int) -> Path:
         """Where a shard's file (or folder) of a kind lies."""
-        suffix = {"dense": ".faiss", "lexical": ""}.get(kind, ".parquet")
+        suffix = {"dense": ".faiss", "lexical": "", "sparse": ""}.get(kind, ".parquet")
         return self.folder / kind / (shard_name(shard) + suffix)
 
     def files_of(self, kind: str) -> list[Path]:

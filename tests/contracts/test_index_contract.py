@@ -1,4 +1,4 @@
-"""What every shard must do, dense or lexical: order, completeness under filters, shards, disk."""
+"""What every shard must do, whatever its kind: order, completeness under filters, shards, disk."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,13 +6,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_models import TEXT, save_splade
 
-from rag_cluster.config import Dense, Lexical
-from rag_cluster.index import dense, lexical
+from rag_cluster.config import Dense, Lexical, Sparse
+from rag_cluster.index import dense, lexical, sparse
 from rag_cluster.index.topk import Hits, Mask, merge_topk
+from rag_cluster.models.sparse import SparseVector, load_sparse_encoder
+from rag_cluster.work import SPARSE
 
 ROWS = 700  # enough to train 8 lists and 16 centroids without a complaint of FAISS
 DIM = 16
@@ -74,6 +78,36 @@ def lexical_case(folder: Path) -> Case:
     return Case(build(slice(0, ROWS)), build, True, matching)
 
 
+def splade_case(folder: Path) -> Case:
+    """A tiny SPLADE with random weights, of which each chunk keeps a few terms."""
+    words = TEXT.split()[4:]
+    generator = np.random.default_rng(3)
+    texts = [" ".join(generator.choice(words, generator.integers(0, 9))) for _ in range(ROWS)]
+    config = Sparse(model=save_splade(folder / "model"), dtype="float32", max_terms=4)
+    encoder = load_sparse_encoder(config)
+    vectors = encoder.encode(texts)
+    queries = encoder.encode(["the cat", "red blue river", "bank"])
+    # Terms of which a vocabulary knows nothing, and a query that says nothing.
+    beyond = SparseVector(np.array([3, 10_000], np.int32), np.array([1, 2], np.float32))
+    queries += [beyond, SparseVector(np.empty(0, np.int32), np.empty(0, np.float32))]
+
+    def build(part: slice) -> Search:
+        path = folder / f"{part.start}-{part.stop}"
+        columns = zip(*vectors[part], strict=True) if vectors[part] else ((), ())
+        terms, weights = (
+            pa.chunked_array([pa.array(list(column), field.type)])
+            for column, field in zip(columns, SPARSE, strict=True)
+        )
+        sparse.build_shard(terms, weights).save(path)
+        shard = sparse.SparseShard.open(path)
+        return lambda k, mask: shard.search(queries, k, mask)
+
+    matching = np.array(
+        [[bool(set(q.terms) & set(v.terms)) for v in vectors] for q in queries], dtype=np.bool_
+    )
+    return Case(build(slice(0, ROWS)), build, True, matching)
+
+
 FACTORIES = {
     "flat": "Flat",
     "ivf": "IVF8,Flat",
@@ -83,11 +117,16 @@ FACTORIES = {
 }
 
 
-@pytest.fixture(scope="module", params=[*FACTORIES, "ivf-by-lists", "ivf-pq-by-lists", "bm25"])
+KINDS = [*FACTORIES, "ivf-by-lists", "ivf-pq-by-lists", "bm25", "splade"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     folder = tmp_path_factory.mktemp("shards")
     if request.param == "bm25":
         return lexical_case(folder)
+    if request.param == "splade":
+        return splade_case(folder)
     name = request.param.removesuffix("-by-lists")
     if name != request.param:  # filters are answered by the inverted lists, never by exact scores
         return dense_case(FACTORIES[name], folder, exact_rows=0)

@@ -2,12 +2,12 @@
 
 import asyncio
 import math
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
+import chat_server
 import numpy as np
 import pytest
+import tiny_models
 
 from rag_cluster.config import Embed, LanguageModel
 from rag_cluster.models.encoder import load_encoder
@@ -15,10 +15,6 @@ from rag_cluster.models.fakes import FakeEncoder, FakeLLM, FakeScorer
 from rag_cluster.models.llm import load_llm
 from rag_cluster.models.ports import Message, Request
 from rag_cluster.models.scorer import LateInteractionScorer, load_scorer
-
-sys.path.append(str(Path(__file__).parents[1] / "models"))
-import chat_server
-import tiny_models
 
 TEXTS = ["the cat sat on the mat", "", "a dog", "money " * 300, "the bank of the river", "a dog"]
 

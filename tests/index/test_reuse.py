@@ -46,11 +46,12 @@ def test_texts_that_have_a_vector_are_marked_and_found_again(tmp_path: Path) -> 
     assert wanted.tolist() == as_words([digest("two")]).tolist()
     places = reuse.Places.merged([reuse.locate([second], wanted), reuse.locate([first], wanted)])
     asked = as_words([digest("two"), digest("absent")])
-    vectors, truncated, found = places.take(asked, DIM)
+    taken, found = places.take(asked, ["vector", "truncated"])
     assert found.tolist() == [True, False]
-    assert truncated.tolist() == [0, 0]
+    assert taken["truncated"].to_pylist() == [0, None]
     expected = Embedder(SETTINGS)(chunks("two"))["vector"][0].as_py()
-    np.testing.assert_array_equal(vectors[0], np.array(expected, np.float32))
+    assert taken["vector"].to_pylist() == [expected, None]
+    assert reuse.Places.none().take(asked, ["vector"])[1].tolist() == [False, False]
 
 
 def test_a_text_that_another_worker_took_on_is_left_to_it() -> None:

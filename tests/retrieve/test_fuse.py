@@ -156,3 +156,29 @@ def test_the_default_minimum_is_what_an_unrelated_passage_scores():
 def test_the_head_of_a_ranking():
     assert DENSE.first(2).rows.tolist() == [7, 3]
     assert len(DENSE.first(9).rows) == 3
+
+
+def test_channels_beside_dense_share_what_it_leaves():
+    assert alpha_weights(0.6) == {"dense": 0.6, "bm25": 0.4}
+    three = alpha_weights(0.6, ("dense", "bm25", "splade"), {"bm25": 1.0, "splade": 3.0})
+    assert three == pytest.approx({"dense": 0.6, "bm25": 0.1, "splade": 0.3})
+    assert alpha_weights(0.6, ("dense", "splade")) == pytest.approx({"dense": 0.6, "splade": 0.4})
+    sparse = alpha_weights(1.0, ("bm25", "splade"), {"dense": 1.0, "bm25": 1.0, "splade": 3.0})
+    assert sparse == {"bm25": 0.25, "splade": 0.75}
+    assert alpha_weights(0.6, ("bm25", "splade"), {"bm25": 0, "splade": 0}) == {
+        "bm25": 0.5,
+        "splade": 0.5,
+    }
+
+
+def test_three_channels():
+    # dense: 1 / .5, bm25: 2 / 1, splade: only row 3
+    lists = {
+        "dense": ranking((1, 1.0), (2, 0.5)),
+        "bm25": ranking((2, 4.0), (1, 2.0)),
+        "splade": ranking((3, 7.0)),
+    }
+    fused = as_dict(convex(lists, alpha_weights(0.5, lists)))
+    assert fused == pytest.approx({1: 0.5 + 0.125, 2: 0.25 + 0.25, 3: 0.25})
+    ranks = as_dict(reciprocal_rank_fusion(lists, {"splade": 2.0}))
+    assert ranks[3] == pytest.approx(2 / 61)

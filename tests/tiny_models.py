@@ -88,6 +88,18 @@ def save_encoder(folder: Path) -> str:
     return str(folder)
 
 
+def save_splade(folder: Path) -> str:
+    """A masked language model of 16 dimensions and 64 positions, which is read as SPLADE."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    model = transformers.BertForMaskedLM(_bert_config(1, initializer_range=0.5))
+    model.save_pretrained(folder)
+    save_tokenizer(folder, more=("[MASK]",), mask_token="[MASK]")
+    return str(folder)
+
+
 def save_cross_encoder(folder: Path, labels: int = 1) -> str:
     import torch
     import transformers

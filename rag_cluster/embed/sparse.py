@@ -1,0 +1,39 @@
+"""A learned sparse vector for each chunk that has got a vector of its own: VECTOR -> VECTOR."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_cluster.config import Config
+from rag_cluster.embed.dense import texts_of
+from rag_cluster.models.sparse import SparseEncoder, SparseVector, load_sparse_encoder
+from rag_cluster.work import SPARSE
+
+
+class SparseEmbedder:
+    """The sparse stage: loads its model once, and is then called with one table after another.
+
+    What is encoded is what is indexed: context, header and text. Rows that reuse the vector of an
+    equal text reuse its sparse vector too, so nothing is encoded for them.
+    """
+
+    def __init__(
+        self, config: Config, threads: int | None = None, encoder: SparseEncoder | None = None
+    ) -> None:
+        self._encoder = encoder or load_sparse_encoder(config.sparse, threads)
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """The table with the columns `terms` and `weights`, null where `vector` is."""
+        has = pc.is_valid(table["vector"]).to_numpy()
+        texts = texts_of(table.filter(pa.array(has)))
+        different = list(dict.fromkeys(texts))
+        found = dict(zip(different, self._encoder.encode(different), strict=True))
+        rows: list[SparseVector | None] = [None] * table.num_rows
+        for row, text in zip(np.flatnonzero(has), texts, strict=True):
+            rows[row] = found[text]
+        for place, field in enumerate(SPARSE):
+            column = [None if vector is None else vector[place] for vector in rows]
+            table = table.append_column(field, pa.array(column, field.type))
+        return table

@@ -1,0 +1,106 @@
+"""The splade channel through the whole pipeline: made, searched, kept in step, removed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_corpus import FAKE
+
+from rag_cluster import config as configuration
+from rag_cluster import deletion, pipeline
+from rag_cluster.answer.query import Engine
+from rag_cluster.answer.search import SearchResult
+from rag_cluster.errors import CollectionError
+from rag_cluster.inspection import audit
+from rag_cluster.storage import Collection, read_table
+
+SPLADE = ["sparse.model=fake:1000", "retrieve.channels=[dense, bm25, splade]"]
+SETTINGS = [*FAKE, *SPLADE, "metadata.fields={year: int, kind_of: keyword}", "index.shards=2"]
+ALONE = "retrieve.channels=[splade]"
+
+
+@pytest.fixture(scope="module")
+def sources(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(corpus, tmp_path_factory.mktemp("splade") / "sources"))
+
+
+@pytest.fixture(scope="module")
+def made(sources: Path, ray_session: None) -> Path:
+    path = sources.parent / "collection"
+    pipeline.ingest([str(sources)], path, configuration.load(None, SETTINGS))
+    return path
+
+
+def search(path: Path, query: str, *settings: str, where: Any = None) -> SearchResult:
+    engine = Engine.open(path, settings=settings)
+    try:
+        return asyncio.run(engine.search(query, where=where))
+    finally:
+        engine.close()
+
+
+def test_the_channel_is_searched_alone_and_with_the_others(made: Path) -> None:
+    opened = Collection.open(made)
+    assert opened.manifest["encoder"]["sparse"] == {
+        "model": "fake:1000", "revision": "fake:1000", "terms": 1000, "max_tokens": 256,
+        "max_terms": None,
+    }  # fmt: skip
+    assert audit(opened)["problems"] == []
+    alone = search(made, "tickets at the gate", ALONE)
+    assert set(alone.timings_ms) >= {"splade", "total"}
+    assert "encode" not in alone.timings_ms  # the encoder of the dense channel is not loaded
+    assert alone.hits[0].uri.endswith("page.html")
+    for fusion in ("rrf", "convex", "routed"):
+        result = search(made, "tickets at the gate", f"retrieve.fusion={fusion}")
+        assert set(result.timings_ms) >= {"dense", "bm25", "splade"}
+        assert result.hits[0].uri.endswith("page.html")
+
+
+def test_a_filter_lets_through_what_it_should(made: Path) -> None:
+    found = search(made, "star shines", ALONE, "retrieve.top_k=50", where={"kind_of": "star"})
+    assert len(found.hits) == 10
+    years = search(made, "star", ALONE, where={"year": {"gte": 2018}})
+    assert sorted(hit.title for hit in years.hits) == ["Star 18", "Star 19"]
+
+
+def test_another_model_is_refused(made: Path, collection: Path) -> None:
+    with pytest.raises(CollectionError, match=r"sparse\.model = 'fake:1000'"):
+        Engine.open(made, settings=["sparse.model=fake:2000"])
+    with pytest.raises(CollectionError, match=r"sparse\.model = None"):
+        Engine.open(collection, settings=[*SPLADE])
+
+
+def vectors(path: Path) -> dict[str, tuple[Any, Any]]:
+    opened = Collection.open(path)
+    rows = [
+        row
+        for shard in range(opened.shards)
+        for row in read_table(opened.shard_path("vectors", shard)).to_pylist()
+    ]
+    return {row["chunk_id"]: (row["terms"], row["weights"]) for row in rows}
+
+
+def test_what_did_not_change_keeps_its_vectors(made: Path, sources: Path) -> None:
+    before = vectors(made)
+    text = (sources / "garden.txt").read_text()
+    (sources / "garden.txt").write_text(text + "Lilies need shade.\n")
+    shutil.copy(sources / "page.html", sources / "copy.html")
+    summary = pipeline.ingest([str(sources)], made, configuration.load(None, SETTINGS))
+    assert summary["work"]["documents"] == 2
+    after = vectors(made)
+    assert all(terms for terms, _ in after.values())
+    assert len(set(before) & set(after)) > 20
+    assert all(after[chunk] == before[chunk] for chunk in set(before) & set(after))
+    assert search(made, "lilies", ALONE).hits[0].uri.endswith("garden.txt")
+
+
+def test_nothing_of_a_deleted_document_is_left(made: Path) -> None:
+    removed = deletion.delete(made, ["page.html"])
+    assert removed["left"]["sparse"] == 0
+    assert set(removed["left"].values()) == {0}
+    found = search(made, "tickets at the gate", ALONE).hits
+    assert not [hit for hit in found if hit.uri.endswith("page.html")]
