@@ -27,6 +27,7 @@ from typing import Any
 
 from benchmarks.retrieval_quality import RememberingEncoder, ingested
 from rag_cluster import config as configuration
+from rag_cluster.answer.opened import Opened
 from rag_cluster.answer.opening import Models, query_config
 from rag_cluster.answer.query import Engine
 from rag_cluster.errors import DatasetError, RagClusterError
@@ -113,8 +114,7 @@ def measure(
     encoder = RememberingEncoder(Models(query_config(collection), collection).encoder)
     scores = {
         name: asyncio.run(
-            _scores(Engine(collection, query_config(collection, None, search), encoder),
-                    questions, budgets, texts)
+            _scores(_engine(collection, search, encoder), questions, budgets, texts)
         )
         for name, search in SEARCHES.items()
     }  # fmt: skip
@@ -124,6 +124,11 @@ def measure(
         "tokens": round(sum(tokens) / max(1, len(tokens)), 1),
         "scores": scores,
     }
+
+
+def _engine(collection: Collection, search: Sequence[str], encoder: RememberingEncoder) -> Engine:
+    config = query_config(collection, None, search)
+    return Engine(Opened(collection, config), config, encoder)
 
 
 async def _scores(

@@ -22,6 +22,7 @@ from typing import Any
 from benchmarks.retrieval_quality import VARIANTS, RememberingEncoder, ingested, judged
 from rag_cluster import config as configuration
 from rag_cluster.answer.guardrails.confidence import check_confidence
+from rag_cluster.answer.opened import Opened
 from rag_cluster.answer.opening import Models, query_config
 from rag_cluster.answer.query import Engine
 from rag_cluster.errors import RagClusterError
@@ -46,7 +47,9 @@ def measure(
     found: dict[str, list[Outcome]] = {}
     for variant in variants:
         chosen = query_config(collection, None, [*settings, *VARIANTS[variant]])
-        engine = Engine(collection, chosen, encoder, Models(chosen, collection).scorers())
+        engine = Engine(
+            Opened(collection, chosen), chosen, encoder, Models(chosen, collection).scorers()
+        )
         found[variant] = []
         for query_id, relevance in judgements.relevance.items():
             relevant = {key[0] for key, value in relevance.items() if value > 0}

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from rag_cluster import config as configuration
+from rag_cluster.answer.opened import Opened
 from rag_cluster.answer.opening import Models, query_config
 from rag_cluster.answer.query import Engine
 from rag_cluster.config import Config, fingerprint
@@ -85,7 +86,13 @@ def measure(
     for variant in variants:
         chosen = query_config(collection, None, [*settings, *VARIANTS[variant]])
         own = Models(chosen, collection)
-        engine = Engine(collection, chosen, encoder, own.scorers(), transformer=own.transformer())
+        engine = Engine(
+            Opened(collection, chosen),
+            chosen,
+            encoder,
+            own.scorers(),
+            transformer=own.transformer(),
+        )
         results[variant] = asyncio.run(_evaluate(engine, queries, judgements, measures))
         show(variant, results[variant])
     return {

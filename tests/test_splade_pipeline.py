@@ -13,7 +13,7 @@ from small_corpus import FAKE
 from rag_cluster import config as configuration
 from rag_cluster import deletion, pipeline
 from rag_cluster.answer.query import Engine
-from rag_cluster.answer.search import SearchResult
+from rag_cluster.answer.found import SearchResult
 from rag_cluster.errors import CollectionError
 from rag_cluster.inspection import audit
 from rag_cluster.storage import Collection, read_table

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_cluster.config import Config
-from rag_cluster.errors import CollectionError
+from rag_cluster.errors import CollectionError, UsageError
 from rag_cluster.index.filters import Filter
 from rag_cluster.models.ports import Vectors
 from rag_cluster.retrieve.fuse import Ranking
@@ -40,6 +40,7 @@ class Channels:
 
     def __init__(self, collection: Collection, store: ChunkStore, config: Config) -> None:
         self._store = store
+        self._names = config.retrieve.channels
         shards = range(collection.shards)
         self._dense: DenseShards | None = None
         self._lexical: list[Any] = []
@@ -87,6 +88,14 @@ class Channels:
                 LexicalShard.open(collection.local_path("lexical", i), config.index.lexical)
                 for i in range(collection.shards)
             ]
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raises UsageError for a channel that was not opened."""
+        for name in names:
+            if name not in self._names:
+                raise UsageError(
+                    f"the channel {name!r} was not opened: there are {', '.join(self._names)}"
+                )
 
     @property
     def remote(self) -> bool:

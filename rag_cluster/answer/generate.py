@@ -120,19 +120,20 @@ def load_generator(
 
     Raises ModelError where the model cannot be loaded.
     """
-    match config.kind:
-        case "extractive":
-            return Extractive(config, encoder, language)
-        case "openai" | "transformers":
-            if llm is None:
-                from rag_cluster.models.llm import load_llm
+    wanted = language_model(config)
+    if wanted is None:
+        return Extractive(config, encoder, language)
+    if llm is None:
+        from rag_cluster.models.llm import load_llm
 
-                llm = load_llm(_language_model(config), "generate")
-            return Prompted(config, llm)
+        llm = load_llm(wanted, "generate")
+    return Prompted(config, llm)
 
 
-def _language_model(config: Generate) -> LanguageModel:
-    assert config.kind != "extractive"
+def language_model(config: Generate) -> LanguageModel | None:
+    """The language model that writes the answers; None for the extractive generator."""
+    if config.kind == "extractive":
+        return None
     return LanguageModel(
         engine=config.kind,
         model=config.model,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_cluster import config as configuration
-from rag_cluster.answer.generate import Generator, load_generator
-from rag_cluster.config import Config, RerankerKind
+from rag_cluster.answer.generate import Generator, language_model, load_generator
+from rag_cluster.config import Config, Rerank, RerankerKind
 from rag_cluster.errors import CollectionError
 from rag_cluster.models.ports import (
     LLM,
@@ -36,13 +36,18 @@ def query_config(
     Raises CollectionError where these name another encoder, or other metadata fields, than those
     that the collection was made with: searching it with them would silently find nothing.
     """
-    made = configuration.build(collection.manifest["config"])
+    made = collection.config
     config = configuration.load(path, settings, base=collection.manifest["config"])
     same = ("mode", "model", "revision", "dim", "normalize", "query_prefix", "passage_prefix")
     for key in same:
         _same(collection, f"embed.{key}", getattr(made.embed, key), getattr(config.embed, key))
     _same(collection, "metadata.fields", made.metadata.fields, config.metadata.fields)
-    for key in ("model", "revision", "max_terms"):
+    if made.sparse.model is None and config.sparse.model is not None:
+        raise CollectionError(
+            f"{collection.path} has no sparse vectors (it was made without sparse.model): ingest "
+            f"again with --set sparse.model={config.sparse.model}, or search without splade"
+        )
+    for key in ("model", "revision", "max_tokens", "max_terms"):
         _same(collection, f"sparse.{key}", getattr(made.sparse, key), getattr(config.sparse, key))
     if "bm25" in config.retrieve.channels and made.index.lexical.kind == "none":
         raise CollectionError(
@@ -69,19 +74,34 @@ class LazyEncoder:
 
 
 class Models:
-    """The models of a configuration, each loaded when it is first asked for, and once."""
+    """The models that an opened version is asked with, each loaded when it is first asked for.
 
-    def __init__(self, config: Config, collection: Collection) -> None:
-        self._config = config
+    `config` is the one that the version was opened with. Rerankers, the transform and the generator
+    may be asked for by another one that differs in the settings of a single query: it shares what
+    was loaded. A service that runs a model elsewhere gives handles to it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        collection: Collection,
+        encoder: AsyncEncoder | None = None,
+        scorer: Callable[[RerankerKind, str | None], AsyncScorer] | None = None,
+    ) -> None:
+        """`encoder` and `scorer` (of a kind and a model) take the place of loaded ones."""
+        self.config = config
         self._collection = collection
-        self.encoder: AsyncEncoder = LazyEncoder(self)
+        self.encoder: AsyncEncoder = encoder or LazyEncoder(self)
+        self._load_scorer = scorer or self._scorer
+        self._scorers: dict[tuple[RerankerKind, str | None], AsyncScorer] = {}
+        self._writers: dict[str, LLM] = {}
 
     @functools.cached_property
     def loaded_encoder(self) -> Encoder:
         """The encoder. Raises CollectionError where it is not the one that made the vectors."""
         from rag_cluster.models.encoder import load_encoder
 
-        encoder = load_encoder(self._config.embed)
+        encoder = load_encoder(self.config.embed)
         check_encoder(self._collection, encoder.dim, encoder.revision)
         return encoder
 
@@ -90,42 +110,52 @@ class Models:
         """The language model of `llm`. Raises ConfigError where there is none for queries."""
         from rag_cluster.models.llm import load_llm
 
-        return load_llm(self._config.llm)
+        return load_llm(self.config.llm)
 
     @functools.cached_property
     def prompting(self) -> Prompting:
         """How prompts of that language model are counted and cut."""
         from rag_cluster.models.prompting import Prompting
 
-        return Prompting(self._config)
+        return Prompting(self.config)
 
-    def transformer(self) -> Transformer | None:
+    def transformer(self, config: Config | None = None) -> Transformer | None:
         """What makes something else of a query before it is searched, if anything."""
         from rag_cluster.index.analyzer import load_analyzer
 
-        config = self._config.transform
-        if config.kind == "none":
+        config = config or self.config
+        if config.transform.kind == "none":
             return None
-        model = Model(self.llm, self.prompting, self._config.prompts) if config.asks else None
-        analyzer = load_analyzer(self._config.index.lexical.language)
-        return Transformer(config, analyzer.tokens, model)
+        model = Model(self.llm, self.prompting, config.prompts) if config.transform.asks else None
+        analyzer = load_analyzer(config.index.lexical.language)
+        return Transformer(config.transform, analyzer.tokens, model)
 
-    def scorers(self) -> list[Stage]:
+    def scorers(self, config: Config | None = None) -> list[Stage]:
         """The reranking stages."""
-        rerank = self._config.rerank
+        config = config or self.config
+        rerank = config.rerank
         counts = [rerank.candidates, *(stage.keep for stage in rerank.used)]
         return [
-            Stage(stage.kind, self._reranker(stage.kind, stage.model), count, stage.asks)
+            Stage(stage.kind, self._reranker(config, stage.kind, stage.model), count, stage.asks)
             for stage, count in zip(rerank.used, counts, strict=False)
         ]
 
-    def generator(self) -> Generator:
+    def generator(self, config: Config | None = None) -> Generator:
         """What writes the answer."""
-        language = self._config.index.lexical.language
-        return load_generator(self._config.generate, self.encoder, language=language)
+        config = config or self.config
+        language = config.index.lexical.language
+        wanted = language_model(config.generate)
+        if wanted is None:
+            return load_generator(config.generate, self.encoder, language=language)
+        name = wanted.model_dump_json()
+        if name not in self._writers:
+            from rag_cluster.models.llm import load_llm
 
-    def _reranker(self, kind: RerankerKind, model: str | None) -> Reranker:
-        config = self._config.rerank
+            self._writers[name] = load_llm(wanted, "generate")
+        return load_generator(config.generate, self.encoder, self._writers[name], language)
+
+    def _reranker(self, config: Config, kind: RerankerKind, model: str | None) -> Reranker:
+        rerank = config.rerank
         match kind:
             case "listwise_llm":
                 from rag_cluster.rerank.listwise import Listwise
@@ -133,45 +163,58 @@ class Models:
                 return Listwise(
                     self.llm,
                     self.prompting,
-                    self._config.prompts,
-                    window=config.window,
-                    step=config.step,
-                    passage_tokens=config.passage_tokens,
+                    config.prompts,
+                    window=rerank.window,
+                    step=rerank.step,
+                    passage_tokens=rerank.passage_tokens,
                 )
             case "pointwise_llm":
                 from rag_cluster.rerank.pointwise import YesOrNo
 
                 judge = YesOrNo(
-                    self.llm,
-                    self.prompting,
-                    self._config.prompts,
-                    passage_tokens=config.passage_tokens,
+                    self.llm, self.prompting, config.prompts, passage_tokens=rerank.passage_tokens
                 )
-                return self._by_score(judge, self._config.llm.concurrency)
-            case "late_interaction":
-                scorer = self._late_interaction(model)
-            case "cross_encoder" | "colbert" | "monot5":
-                from rag_cluster.models.scorer import load_scorer
+                return self._by_score(rerank, judge, config.llm.concurrency)
+            case _:
+                if (kind, model) not in self._scorers:
+                    self._scorers[kind, model] = self._load_scorer(kind, model)
+                return self._by_score(rerank, self._scorers[kind, model], rerank.batch_size)
 
-                assert model is not None  # the configuration was checked
-                scorer = load_scorer(kind, model, config.batch_size)
+    def _by_score(self, rerank: Rerank, scorer: AsyncScorer, batch: int) -> Reranker:
+        """Batches only where work may be cut off between them."""
+        return ByScore(scorer, None if rerank.deadline_ms is None else batch)
+
+    def _scorer(self, kind: RerankerKind, model: str | None) -> AsyncScorer:
         from rag_cluster.models.threads import AsyncScorerThread
 
-        return self._by_score(AsyncScorerThread(scorer), config.batch_size)
+        encoder = (lambda: self.loaded_encoder) if model is None else None
+        return AsyncScorerThread(load_scorer_of(kind, model, self.config, encoder))
 
-    def _by_score(self, scorer: AsyncScorer, batch: int) -> Reranker:
-        """Batches only where work may be cut off between them."""
-        return ByScore(scorer, None if self._config.rerank.deadline_ms is None else batch)
 
-    def _late_interaction(self, model: str | None) -> Scorer:
-        from rag_cluster.models.scorer import LateInteractionScorer
+def load_scorer_of(
+    kind: RerankerKind, model: str | None, config: Config, own: Callable[[], Encoder] | None = None
+) -> Scorer:
+    """The scorer of a reranker that is no language model.
 
-        if model is None:
-            return LateInteractionScorer(self.loaded_encoder)
-        from rag_cluster.models.encoder import load_encoder
+    `late_interaction` takes another encoder by `model`; `own` gives the collection's, which it
+    takes without one. Raises ModelError where the model cannot be loaded.
+    """
+    match kind:
+        case "late_interaction":
+            from rag_cluster.models.encoder import load_encoder
+            from rag_cluster.models.scorer import LateInteractionScorer
 
-        other = {"model": model, "dim": None, "revision": None, "max_tokens": None}
-        return LateInteractionScorer(load_encoder(self._config.embed.model_copy(update=other)))
+            if model is None:
+                return LateInteractionScorer(own() if own else load_encoder(config.embed))
+            other = {"model": model, "dim": None, "revision": None, "max_tokens": None}
+            return LateInteractionScorer(load_encoder(config.embed.model_copy(update=other)))
+        case "cross_encoder" | "colbert" | "monot5":
+            from rag_cluster.models.scorer import load_scorer
+
+            assert model is not None  # the configuration was checked
+            return load_scorer(kind, model, config.rerank.batch_size)
+        case _:
+            raise ValueError(f"{kind} is a language model")
 
 
 def check_encoder(collection: Collection, dim: int, revision: str) -> None:

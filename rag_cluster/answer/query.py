@@ -1,67 +1,36 @@
 """THE query path: the command line, the service and the evaluation all run this.
 
 query -> hits (`answer.search`)
-question -> hits -> expand -> assemble -> generate -> checked citations -> guardrails -> answer
+question -> hits -> expand -> assemble -> grounds -> generate -> ... -> answer (`answer.writing`)
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from rag_cluster.answer.assemble import Assembly, assemble
-from rag_cluster.answer.citations import CheckedAnswer, Citation, check_citations
+from rag_cluster.answer.found import SearchResult, timed
 from rag_cluster.answer.generate import Generator
-from rag_cluster.answer.guardrails import Guarded, Retrieved, Verdict, guard, read_date
+from rag_cluster.answer.guardrails import read_date
+from rag_cluster.answer.opened import Opened
 from rag_cluster.answer.opening import Models, query_config
-from rag_cluster.answer.search import Searcher, SearchResult, Timings, hit_to_json, rounded, timed
+from rag_cluster.answer.search import Searcher
 from rag_cluster.answer.sources import Source
+from rag_cluster.answer.writing import Answer, Grounds, PageSpan, write, write_in_pieces
 from rag_cluster.config import Config
 from rag_cluster.errors import UsageError
 from rag_cluster.models.ports import AsyncEncoder
 from rag_cluster.models.tokenizer import load_tokenizer
 from rag_cluster.rerank import Stage
 from rag_cluster.retrieve.expand import expand
-from rag_cluster.retrieve.transform import Transformed, Transformer
+from rag_cluster.retrieve.transform import Transformer
 from rag_cluster.schema import Passage
 from rag_cluster.storage import ChunkStore, Collection
 
-__all__ = ["Answer", "Engine", "SearchResult"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer whose citations were checked, with the hits that it was made from.
-
-    `guardrails` are the verdicts of the rules that are on, and `notes` say in words what these
-    found, what was left out and what fell back. Where a rule blocks the answer, `answer` says so.
-    """
-
-    question: str
-    answer: str
-    citations: list[Citation]
-    hits: list[Passage]
-    timings_ms: Timings
-    notes: list[str] = field(default_factory=list)
-    guardrails: list[Verdict] = field(default_factory=list)
-    transformed: Transformed | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The object that `ask --json` prints."""
-        return {
-            "question": self.question,
-            "answer": self.answer,
-            "citations": [asdict(citation) for citation in self.citations],
-            "hits": [hit_to_json(hit) for hit in self.hits],
-            "timings_ms": rounded(self.timings_ms),
-            "transform": None if self.transformed is None else self.transformed.to_json(),
-            "notes": self.notes,
-            "guardrails": {verdict.rule: verdict.to_json() for verdict in self.guardrails},
-        }
+__all__ = ["Answer", "Engine", "Grounds", "SearchResult"]
 
 
 class Engine:
@@ -69,18 +38,19 @@ class Engine:
 
     def __init__(
         self,
-        collection: Collection,
+        opened: Opened,
         config: Config,
         encoder: AsyncEncoder,
         scorers: Sequence[Stage] = (),
         generator: Generator | None = None,
         transformer: Transformer | None = None,
     ) -> None:
-        """`scorers` are the reranking stages."""
-        self.collection = collection
+        """`scorers` are the reranking stages. Raises UsageError for a channel not opened."""
+        self.opened = opened
+        self.collection = opened.collection
+        self.store: ChunkStore = opened.store
         self.config = config
-        self._searcher = Searcher(collection, config, encoder, scorers, transformer)
-        self.store: ChunkStore = self._searcher.store
+        self._searcher = Searcher(opened, config, encoder, scorers, transformer)
         self._generator = generator
 
     @classmethod
@@ -92,20 +62,27 @@ class Engine:
         Raises CollectionError where the collection was made with another encoder.
         """
         collection = Collection.open(path)
-        effective = query_config(collection, config, settings)
-        models = Models(effective, collection)
+        models = Models(query_config(collection, config, settings), collection)
+        return cls.of(Opened(collection, models.config), models)
+
+    @classmethod
+    def of(cls, opened: Opened, models: Models, config: Config | None = None) -> Engine:
+        """An opened version asked with these models, with their configuration or another one.
+
+        Such another one may differ in what concerns a single query: the search and the answer.
+        """
         return cls(
-            collection,
-            effective,
+            opened,
+            config or models.config,
             models.encoder,
-            models.scorers(),
-            models.generator(),
-            models.transformer(),
+            models.scorers(config),
+            models.generator(config),
+            models.transformer(config),
         )
 
     def close(self) -> None:
         """Closes connections to servers, where there are any."""
-        self._searcher.close()
+        self.opened.close()
 
     async def search(
         self, query: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
@@ -116,43 +93,40 @@ class Engine:
         """
         return await self._searcher.search(query, top_k=top_k, where=where)
 
+    async def ground(
+        self, question: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> Grounds:
+        """What an answer is to be written from. Raises as `search` does."""
+        found = await self.search(question, top_k=top_k, where=where)
+        with timed(found.timings_ms, "assemble"):
+            assembly = self._assemble(found.hits)
+            pages = self._pages(assembly.sources)
+        found.timings_ms["total"] += found.timings_ms["assemble"]
+        language = self.config.index.lexical.language
+        return Grounds(found, assembly, pages, self._dates(assembly.sources), language)
+
     async def ask(
         self, question: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
     ) -> Answer:
         """An answer from the passages that a search finds. Raises as `search` does."""
+        writer = self._writer()
+        grounds = await self.ground(question, top_k=top_k, where=where)
+        return await write(grounds, writer, self.config.guardrails)
+
+    async def ask_in_pieces(
+        self, question: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[SearchResult | str | Answer]:
+        """The search, pieces of the draft as they come, and last the answer, which counts."""
+        writer = self._writer()
+        grounds = await self.ground(question, top_k=top_k, where=where)
+        yield grounds.found
+        async for piece in write_in_pieces(grounds, writer, self.config.guardrails):
+            yield piece
+
+    def _writer(self) -> Generator:
         if self._generator is None:
             raise UsageError("this engine was made without a generator: it can only search")
-        start = time.perf_counter()
-        found = await self.search(question, top_k=top_k, where=where)
-        timings = {name: value for name, value in found.timings_ms.items() if name != "total"}
-        with timed(timings, "assemble"):
-            assembly = self._assemble(found.hits)
-        with timed(timings, "generate"):
-            draft = await self._generator.generate(found.query, assembly.sources)
-        with timed(timings, "check"):
-            checked = check_citations(draft.text, assembly.sources, self._page_of, found.query)
-        with timed(timings, "guard"):
-            guarded = self._guard(found, checked, assembly.sources)
-        timings["total"] = (time.perf_counter() - start) * 1000
-        return Answer(
-            question=found.query,
-            answer=guarded.text,
-            citations=list(guarded.citations),
-            hits=found.hits,
-            timings_ms=timings,
-            notes=[*found.notes, *notes_of(assembly, checked), *guarded.notes],
-            guardrails=list(guarded.verdicts),
-            transformed=found.transformed,
-        )
-
-    def _guard(
-        self, found: SearchResult, checked: CheckedAnswer, sources: Sequence[Source]
-    ) -> Guarded:
-        config = self.config
-        language = config.index.lexical.language
-        dates = self._dates(sources)
-        retrieved = Retrieved(found.hits, found.standing, dates, language)
-        return guard(config.guardrails, found.query, checked, sources, retrieved)
+        return self._generator
 
     def _dates(self, sources: Sequence[Source]) -> dict[str, date]:
         """The declared dates of the sources' documents, by doc_id."""
@@ -178,25 +152,20 @@ class Engine:
             duplicate_threshold=config.answer.duplicate_threshold,
         )
 
-    def _page_of(self, doc_id: str, offset: int) -> int | None:
-        row = self.collection.document(doc_id, ["pages"])
-        pages = (row or {}).get("pages") or []
-        for page in pages:
-            if page["start"] <= offset < page["end"]:
-                return int(page["number"])
-        return int(pages[-1]["number"]) if pages else None
-
-
-def notes_of(assembly: Assembly, checked: CheckedAnswer) -> list[str]:
-    """What was left out or put right on the way to an answer, in words."""
-    notes = []
-    if assembly.over_budget:
-        notes.append(f"{assembly.over_budget} passages were beyond the token budget")
-    if assembly.sentences_cut:
-        notes.append(f"{assembly.sentences_cut} sentences were cut to fit the token budget")
-    if assembly.duplicates:
-        notes.append(f"{assembly.duplicates} passages repeated better ones")
-    if checked.removed_markers:
-        markers = ", ".join(f"[{marker}]" for marker in checked.removed_markers)
-        notes.append(f"citations of sources that do not exist were removed: {markers}")
-    return notes
+    def _pages(self, sources: Sequence[Source]) -> dict[str, list[PageSpan]]:
+        """The pages that the sources stand on. Documents are read only for what crosses pages."""
+        pages: dict[str, list[PageSpan]] = {}
+        for source in sources:
+            if source.pages is None:
+                continue
+            spans = pages.setdefault(source.doc_id, [])
+            if source.pages[0] == source.pages[1]:
+                spans.append((source.start, source.end, source.pages[0]))
+                continue
+            row = self.collection.document(source.doc_id, ["pages"])
+            spans += [
+                (page["start"], page["end"], page["number"])
+                for page in (row or {}).get("pages") or []
+                if page["start"] < source.end and source.start < page["end"]
+            ]
+        return {doc_id: sorted(spans) for doc_id, spans in pages.items()}

@@ -6,21 +6,18 @@ query -> transform -> encode -> channels -> fuse -> rerank -> collapse -> hits
 from __future__ import annotations
 
 import asyncio
-import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rag_cluster.answer.channels import Channels, Mask, Scope
+from rag_cluster.answer.channels import Scope
+from rag_cluster.answer.found import Place, SearchResult, Timings, timed
+from rag_cluster.answer.opened import Opened
 from rag_cluster.config import Config, Retrieve
 from rag_cluster.errors import UsageError
-from rag_cluster.index.filters import parse_filter
 from rag_cluster.models.ports import AsyncEncoder, Vectors
 from rag_cluster.models.together import together
 from rag_cluster.rerank import Stage, cascade
@@ -29,53 +26,8 @@ from rag_cluster.retrieve.fuse import Ranking, alpha_weights, convex, reciprocal
 from rag_cluster.retrieve.route import route
 from rag_cluster.retrieve.standing import standing
 from rag_cluster.retrieve.transform import Found, Transformed, Transformer, average
-from rag_cluster.schema import Passage, indexed_text
-from rag_cluster.storage import ChunkStore, Collection
-
-KEPT_MASKS = 64
-
-Timings = dict[str, float]
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """Hits, best first, and the milliseconds of each part.
-
-    `notes` say what fell back and why; `transformed` what was searched in place of the query;
-    `standing` how far the best hit stands out in each channel (`retrieve.standing`).
-    """
-
-    query: str
-    hits: list[Passage]
-    timings_ms: Timings
-    notes: list[str] = field(default_factory=list)
-    transformed: Transformed | None = None
-    standing: Mapping[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The object that `search --json` prints."""
-        return {
-            "query": self.query,
-            "hits": [hit_to_json(hit) for hit in self.hits],
-            "timings_ms": rounded(self.timings_ms),
-            "transform": None if self.transformed is None else self.transformed.to_json(),
-            "notes": self.notes,
-        }
-
-
-def hit_to_json(hit: Passage) -> dict[str, Any]:
-    """A hit as it stands in JSON."""
-    return {
-        "rank": hit.rank,
-        "score": round(hit.score, 6),
-        "chunk_id": hit.chunk_id,
-        "doc_id": hit.doc_id,
-        "uri": hit.uri,
-        "title": hit.title,
-        "pages": None if hit.pages is None else list(hit.pages),
-        "section": hit.section,
-        "text": hit.text,
-    }
+from rag_cluster.schema import indexed_text
+from rag_cluster.storage import ChunkStore
 
 
 class Lookup(NamedTuple):
@@ -95,25 +47,21 @@ class Searcher:
 
     def __init__(
         self,
-        collection: Collection,
+        opened: Opened,
         config: Config,
         encoder: AsyncEncoder,
         stages: Sequence[Stage] = (),
         transformer: Transformer | None = None,
     ) -> None:
-        """`stages` are those of reranking."""
-        self.store: ChunkStore = collection.chunks()
+        """`stages` are those of reranking. Raises UsageError for a channel that was not opened."""
+        self._opened = opened
+        self.store: ChunkStore = opened.store
         self.config = config
-        self._fields = collection.fields
         self._encoder = encoder
-        self._channels = Channels(collection, self.store, config)
+        self._channels = opened.channels
+        self._channels.check(config.retrieve.channels)
         self._stages = stages
         self._transformer = transformer
-        self._scopes: dict[str, Scope] = {}
-
-    def close(self) -> None:
-        """Closes connections to servers, where there are any."""
-        self._channels.close()
 
     async def search(
         self, query: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
@@ -130,7 +78,7 @@ class Searcher:
         limit = top_k or self.config.retrieve.top_k
         with timed(timings, "total"):
             with timed(timings, "filter"):
-                scope = self._scope(where)
+                scope = self._opened.scope(where)
             lookups, transformed = await self._lookups(query, scope, timings)
             ranking, channels = await self._candidates(lookups, limit, scope, timings)
             if self._stages:
@@ -139,9 +87,10 @@ class Searcher:
             ranking = self._collapse(ranking).first(limit)
             hits = self.store.passages(ranking.rows, ranking.scores)
             stands = standing(channels, int(ranking.rows[0])) if hits else {}
+            places = by_channel(ranking.rows, channels)
         if transformed is not None and transformed.note is not None:
             notes.insert(0, transformed.note)
-        return SearchResult(query, hits, timings, notes, transformed, stands)
+        return SearchResult(query, hits, timings, notes, transformed, stands, places)
 
     async def _lookups(
         self, query: str, scope: Scope, timings: Timings
@@ -253,21 +202,6 @@ class Searcher:
     def _collapse(self, ranking: Ranking) -> Ranking:
         return collapse(ranking, self.config.retrieve.collapse, self.store.table)
 
-    def _scope(self, where: Mapping[str, Any] | None) -> Scope:
-        """Which searchable rows may be found; the mask is bool [searchable], None for all."""
-        name = json.dumps(where, sort_keys=True, default=str)
-        if name not in self._scopes:
-            table = self.store.table.slice(0, self.store.searchable)
-            excluded = list(self.config.retrieve.exclude_roles)
-            mask: Mask = ~np.isin(table.column("role").to_numpy(zero_copy_only=False), excluded)
-            wanted = parse_filter(where, self._fields)
-            if wanted is not None:
-                mask &= wanted.mask(table)
-            if len(self._scopes) >= KEPT_MASKS:
-                self._scopes.pop(next(iter(self._scopes)))
-            self._scopes[name] = Scope(None if mask.all() else mask, wanted)
-        return self._scopes[name]
-
 
 def fuse_queries(
     queries: Sequence[str], found: Sequence[Mapping[str, Ranking]], config: Retrieve
@@ -296,6 +230,17 @@ def fuse(query: str, rankings: Mapping[str, Ranking], config: Retrieve) -> Ranki
             return convex(rankings, alpha_weights(alpha, rankings.keys(), weights))
 
 
+def by_channel(rows: NDArray[np.int64], channels: Mapping[str, Ranking]) -> list[dict[str, Place]]:
+    """For each of the rows (int64 [n]) its place in the rankings that have it."""
+    places: list[dict[str, Place]] = [{} for _ in rows]
+    wanted = {int(row): number for number, row in enumerate(rows)}
+    for name, ranking in channels.items():
+        for at in np.flatnonzero(np.isin(ranking.rows, rows)):
+            place = Place(int(at) + 1, float(ranking.scores[at]))
+            places[wanted[int(ranking.rows[at])]][name] = place
+    return places
+
+
 def descending(scores: NDArray[np.float64], stages: NDArray[np.int64]) -> NDArray[np.float64]:
     """Scores of several stages on one scale: each stage's shifted to lie below the next one's.
 
@@ -305,18 +250,3 @@ def descending(scores: NDArray[np.float64], stages: NDArray[np.int64]) -> NDArra
     for place in np.flatnonzero(np.diff(stages)) + 1:
         scores[place:] += min(0.0, scores[place - 1] - scores[place] - 1.0)
     return scores
-
-
-@contextmanager
-def timed(timings: Timings, name: str) -> Iterator[None]:
-    """Adds the milliseconds that the block took."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        timings[name] = timings.get(name, 0.0) + (time.perf_counter() - start) * 1000
-
-
-def rounded(timings: Timings) -> Timings:
-    """The timings as they stand in JSON."""
-    return {name: round(value, 3) for name, value in timings.items()}

@@ -44,6 +44,12 @@ class Guardrails(Section):
         None, "stale, temporal: the day that counts as today, such as 2026-06-30; null = today"
     )
 
+    @property
+    def blocks(self) -> bool:
+        """Whether any rule may withhold an answer."""
+        rules = ("coverage", "grounding", "confidence", "stale", "temporal", "injection")
+        return any(getattr(self, rule) == "block" for rule in rules)
+
     def check(self, fields: dict[str, Any]) -> None:
         """Raises ValueError where `date_field` is not declared with a type that has a date."""
         if self.date_field is None:

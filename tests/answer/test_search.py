@@ -17,7 +17,7 @@ from chat_server import Reply, likely, serve
 from chat_server import answer as say
 
 from rag_cluster.answer.query import Engine
-from rag_cluster.answer.search import SearchResult
+from rag_cluster.answer.found import SearchResult
 from rag_cluster.errors import ConfigError
 
 QUERY = "which colour has star 7"
