@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_cluster import cluster, generated
-from rag_cluster import config as configuration
 from rag_cluster.config import Config
 from rag_cluster.errors import IngestError, UsageError
 from rag_cluster.fields import read_fields
@@ -39,7 +38,7 @@ def delete(
     """
     if not documents and where is None:
         raise UsageError("say what to delete: --document URI, or --filter JSON")
-    config = configuration.build(Collection.open(path).manifest["config"])
+    config = Collection.open(path).config
     _find(path, documents, where)  # a mistake is told before Ray is started
     with cluster.session(config), Writer(path) as writer, cluster.explained(writer.path):
         # Looked up again: another process may have published until the lock was held.
@@ -185,13 +184,12 @@ def _indexed_rows(made: Collection, shard: int) -> dict[str, int]:
     from rag_cluster.index.dense import DenseShard
     from rag_cluster.index.lexical import LexicalShard
 
-    whole = configuration.build(made.manifest["config"])
-    config = whole.index
+    config = made.config.index
     rows = {"dense": DenseShard.open(made.local_path("dense", shard), config.dense).size}
     if config.lexical.kind == "bm25s":
         path = made.local_path("lexical", shard)
         rows["postings"] = LexicalShard.open(path, config.lexical).size
-    if whole.sparse.model is not None and config.lexical.kind != "elasticsearch":
+    if made.config.sparse.model is not None and config.lexical.kind != "elasticsearch":
         from rag_cluster.index.sparse import SparseShard
 
         rows["sparse"] = SparseShard.open(made.local_path("sparse", shard)).size
@@ -201,4 +199,4 @@ def _indexed_rows(made: Collection, shard: int) -> dict[str, int]:
 def _on_server(made: Collection, doomed: list[str]) -> int:
     from rag_cluster.index.elastic import count_documents
 
-    return count_documents(made.manifest, configuration.build(made.manifest["config"]), doomed)
+    return count_documents(made.manifest, made.config, doomed)

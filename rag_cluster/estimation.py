@@ -26,7 +26,9 @@ from rag_cluster.enrich import Enricher
 from rag_cluster.enrich.contextual import Contextual
 from rag_cluster.errors import CollectionError, SourceError, UsageError
 from rag_cluster.models.encoder import load_encoder
+from rag_cluster.models.ports import Encoder
 from rag_cluster.models.prompting import Prompting
+from rag_cluster.models.sparse import SparseEncoder, load_sparse_encoder
 from rag_cluster.parse.sources import list_files
 from rag_cluster.parse.stage import Parser
 from rag_cluster.schema import indexed_text
@@ -128,7 +130,9 @@ def stages(counted: Counted, factor: float, rates: Rates) -> list[dict[str, Any]
             ("parse", counted.documents, 0),
             ("chunk", counted.documents, 0),
             ("embed", counted.chunks, counted.embed_tokens),
+            ("sparse", counted.chunks, counted.embed_tokens),
         )
+        if name in counted.seconds
     ]
     if counted.prompts:
         prompt, answer = counted.prompt_tokens * factor, counted.answer_tokens * factor
@@ -173,20 +177,21 @@ def count(files: pa.Table, config: Config) -> Counted:
     chunks = chunks.filter(chunks["searchable"])
     made.chunks = chunks.num_rows
     made.embed_tokens = pc.sum(chunks["tokens"]).as_py() or 0
-    made.seconds["embed"] = _encoding(chunks, config)
+    made.seconds["embed"] = _encoding(chunks, load_encoder(config.embed))
+    if config.sparse.model is not None:
+        made.seconds["sparse"] = _encoding(chunks, load_sparse_encoder(config.sparse))
     if config.enrich.contextual:
         _count_prompts(documents, chunks, config, made)
     return made
 
 
-def _encoding(chunks: pa.Table, config: Config) -> float:
+def _encoding(chunks: pa.Table, encoder: Encoder | SparseEncoder) -> float:
     """The seconds that encoding the chunks takes, measured with some of them."""
     some = random.Random(0).sample(range(chunks.num_rows), min(ENCODED, chunks.num_rows))  # noqa: S311
     if not some:
         return 0.0
     rows = chunks.take(pa.array(some, pa.int64())).select(["context", "header", "text"])
     texts = [indexed_text(**row) for row in rows.to_pylist()]
-    encoder = load_encoder(config.embed)
     encoder.encode(texts[:1])  # the first call is slower
     start = time.monotonic()
     encoder.encode(texts)

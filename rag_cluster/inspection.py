@@ -29,6 +29,7 @@ def overview(collection: Collection) -> dict[str, Any]:
                 "config",
             )
         },
+        "sparse": manifest.get("sparse"),
         "metadata_dropped": _unfit(collection),
         "shards": len(manifest["shards"]),
         "bytes": sum(

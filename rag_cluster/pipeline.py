@@ -26,6 +26,7 @@ from rag_cluster.embed import check_late
 from rag_cluster.errors import UsageError
 from rag_cluster.index import build, reuse
 from rag_cluster.index.documents import Job
+from rag_cluster.index.manifest import fingerprints
 from rag_cluster.models.encoder import load_encoder
 from rag_cluster.parse.sources import skipped
 from rag_cluster.plan import Plan, chunk_parts
@@ -76,7 +77,7 @@ def ingest(
             model = None if config.writes is None else generated.describe(config)
             name = fingerprint(
                 str(FORMAT), *sorted(sources), str(retry_failed),
-                *build.fingerprints(config).values(),
+                *fingerprints(config).values(),
                 *(f"{key}={value}" for key, value in (encoder | (model or {})).items()),
             )  # fmt: skip
             with Writer(path, name) as writer, cluster.explained(writer.path):
@@ -150,6 +151,7 @@ def _summary(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     names = ("version", "documents", "chunks", "truncated", "near_duplicates", "this_run",
              "changes", "work", "dense")  # fmt: skip
     summary = {"collection": str(path), **{name: manifest[name] for name in names}}
+    summary["sparse"] = manifest.get("sparse")  # which older versions do not have
     # A manifest that was read has its keys in the order of the alphabet.
     for name in ("documents", "this_run"):
         summary[name] = {status: summary[name][status] for status in STATUSES}
@@ -188,7 +190,7 @@ def describe_encoder(config: Config) -> dict[str, Any]:
     check_window(config, encoder.max_tokens)
     if config.embed.mode == "late":
         check_late(config, encoder)
-    return {
+    described = {
         "model": config.embed.model,
         "revision": encoder.revision,
         "mode": config.embed.mode,
@@ -197,11 +199,11 @@ def describe_encoder(config: Config) -> dict[str, Any]:
         "normalize": config.embed.normalize,
         "query_prefix": config.embed.query_prefix,
         "passage_prefix": config.embed.passage_prefix,
-        "sparse": None if config.sparse.model is None else _describe_sparse(config),
     }
+    return described if config.sparse.model is None else described | {"sparse": _sparse(config)}
 
 
-def _describe_sparse(config: Config) -> dict[str, Any]:
+def _sparse(config: Config) -> dict[str, Any]:
     """The same of the model of sparse vectors."""
     from rag_cluster.models.sparse import load_sparse_encoder
 

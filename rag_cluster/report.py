@@ -69,6 +69,7 @@ def make_report(
             "share": round(1 - embed.encoded / embed.rows_in, 4) if embed.rows_in else 0.0,
         },
         "near_duplicates": manifest["near_duplicates"],
+        "sparse": manifest["sparse"],
         "llm": written(manifest.get("llm")),
         "estimate": estimate(stages, manifest, snapshot, config),
     }
@@ -151,6 +152,11 @@ def readable(report: dict[str, Any]) -> list[str]:
     if (near := report["near_duplicates"]) and near["documents"]:
         done += (
             f" {near['documents']:,} documents are near-duplicates of {near['clusters']:,} others."
+        )
+    if sparse := report.get("sparse"):
+        done += (
+            f" The sparse vectors of {sparse['model']} have {sparse['weights_per_chunk']:,.1f} "
+            "terms on average."
         )
     if llm := report.get("llm"):
         done += (

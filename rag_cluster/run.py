@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from rag_cluster import changes, work
 from rag_cluster.cluster import Size
 from rag_cluster.config import Config
-from rag_cluster.errors import SourceError, UsageError
+from rag_cluster.errors import CollectionError, SourceError, UsageError
 from rag_cluster.hashes import Hashes
-from rag_cluster.index import build
+from rag_cluster.index.manifest import fingerprints
 from rag_cluster.parse.sources import list_files
 from rag_cluster.parse.stage import parser_fingerprint
 from rag_cluster.storage import Collection, Writer, current_version
@@ -63,8 +63,13 @@ class Run:
     @property
     def like_before(self) -> bool:
         """Whether the published version was made with the settings of this run."""
-        now = self.config.model_dump(mode="json")
-        return self.fits and self.old is not None and self.old.manifest["config"] == now
+        if self.old is None or not self.fits:
+            return False
+        try:
+            made = self.old.config
+        except CollectionError:  # another version's, with keys that this one has not
+            return False
+        return made.model_dump(mode="json") == self.config.model_dump(mode="json")
 
 
 def list_sources(
@@ -116,7 +121,7 @@ def prepare(
     )
     current = changes.current_contents(listing)
     same_encoder = old is not None and old.manifest["encoder"] == encoder
-    made = build.fingerprints(config)["made"]
+    made = fingerprints(config)["made"]
     fits = old is None or (
         same_encoder
         and old.manifest["fingerprints"]["made"] == made

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
-from rag_cluster import config as configuration
+from rag_cluster.config import Config
+from rag_cluster.storage import place
 from rag_cluster.storage import versions as storage
 from rag_cluster.storage.collection import Collection
 
@@ -25,11 +27,11 @@ def rollback(path: str | Path, version: str) -> dict[str, Any]:
     The alias of its Elasticsearch index follows. Raises CollectionError where the version is not
     there or damaged, ServiceError where the server does not answer: nothing has changed then.
     """
-    manifest = Collection.open(path, version).manifest
-    if _is_on_server(manifest):
+    opened = Collection.open(path, version)
+    if _is_on_server(opened.manifest):
         from rag_cluster.index import elastic
 
-        elastic.publish(*_target(manifest))
+        elastic.publish(*_target(opened))
     return storage.roll_back(path, version)
 
 
@@ -39,22 +41,22 @@ def prune(path: str | Path, keep: int) -> dict[str, Any]:
     Returns {"collection", "kept", "deleted", "bytes"}. Raises UsageError for `keep` below 1,
     CollectionError, or ServiceError where an index cannot be deleted: its version stays then.
     """
-    return storage.prune(path, keep, on_delete=_delete_index)
+    return storage.prune(path, keep, on_delete=functools.partial(_delete_index, place(path)))
 
 
-def _delete_index(manifest: dict[str, Any]) -> None:
+def _delete_index(path: Path, manifest: dict[str, Any]) -> None:
     if _is_on_server(manifest):
         from rag_cluster.index import elastic
 
-        elastic.delete(*_target(manifest))
+        elastic.delete(*_target(Collection(path, manifest["version"], manifest)))
 
 
 def _is_on_server(manifest: dict[str, Any]) -> bool:
     return bool(manifest.get("lexical", {}).get("kind") == "elasticsearch")
 
 
-def _target(manifest: dict[str, Any]) -> tuple[Any, configuration.Config]:
+def _target(version: Collection) -> tuple[Any, Config]:
     from rag_cluster.index.elastic_client import located
 
-    config = configuration.build(manifest["config"])
-    return located(manifest, config.index.lexical.elastic), config
+    config = version.config
+    return located(version.manifest, config.index.lexical.elastic), config

@@ -19,6 +19,7 @@ MANIFEST = {
     "changes": {"added": 10, "changed": 0, "unchanged": 0, "removed": 0},
     "chunks": 40,
     "failures": {"damaged": 1},
+    "sparse": None,
     "near_duplicates": {"documents": 3, "clusters": 2},
     "shards": [{"files": {"a": {"bytes": 3_000_000}, "b": {"bytes": 1_000_000}}}],
 }

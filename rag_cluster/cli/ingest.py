@@ -115,10 +115,13 @@ def estimate(
 
 
 def kept_config(collection: str) -> dict[str, Any] | None:
-    """The settings that made a collection, without those of the machine; None if there is none."""
+    """The settings that made a collection, without those of the machine; None if there is none.
+
+    Raises CollectionError where another version of rag-cluster, with other settings, made it.
+    """
     from rag_cluster.storage import Collection, current_version, place
 
     if not current_version(place(collection)):
         return None
-    made: dict[str, Any] = dict(Collection.open(collection, verify=False).manifest["config"])
+    made = Collection.open(collection, verify=False).config.model_dump(mode="json")
     return {name: section for name, section in made.items() if name != "resources"}

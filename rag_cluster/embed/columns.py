@@ -46,7 +46,7 @@ def with_columns(table: pa.Table, made: Encoded, config: Embed, max_tokens: int)
     beyond = np.zeros(table.num_rows, dtype=np.int32)
     beyond[encoded] = made.beyond[at]
     if config.truncation == "fail" and beyond.any():
-        _refuse(table, beyond, max_tokens)
+        refuse(table, beyond, max_tokens)
     vectors = np.zeros((table.num_rows, made.vectors.shape[1]), dtype=np.float32)
     vectors[encoded] = made.vectors[at]
     _check_finite(table, vectors, config.model)
@@ -85,7 +85,8 @@ def _check_finite(table: pa.Table, vectors: Vectors, model: str) -> None:
         raise ModelError(f"{model!r} gave a vector that is not finite for {_name(table, row)}")
 
 
-def _refuse(table: pa.Table, beyond: Counts, max_tokens: int) -> None:
+def refuse(table: pa.Table, beyond: Counts, max_tokens: int) -> None:
+    """Raises IngestError for the first row with tokens beyond (int32 [rows]) the window."""
     row = int(np.flatnonzero(beyond)[0])
     raise IngestError(
         f"embed: {_name(table, row)} has {beyond[row]} tokens beyond the encoder's window of "

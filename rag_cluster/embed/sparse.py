@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rag_cluster.config import Config
+from rag_cluster.embed.columns import refuse
 from rag_cluster.embed.dense import texts_of
 from rag_cluster.models.sparse import SparseEncoder, SparseVector, load_sparse_encoder
 from rag_cluster.work import SPARSE
@@ -23,9 +25,14 @@ class SparseEmbedder:
         self, config: Config, threads: int | None = None, encoder: SparseEncoder | None = None
     ) -> None:
         self._encoder = encoder or load_sparse_encoder(config.sparse, threads)
+        self._fails = config.embed.truncation == "fail"
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """The table with the columns `terms` and `weights`, null where `vector` is."""
+        """The table with the columns `terms` and `weights`, null where `vector` is.
+
+        `truncated` counts what one of the two encoders did not read. Raises IngestError for a chunk
+        beyond the window of this one where the configuration says so.
+        """
         has = pc.is_valid(table["vector"]).to_numpy()
         texts = texts_of(table.filter(pa.array(has)))
         different = list(dict.fromkeys(texts))
@@ -33,7 +40,17 @@ class SparseEmbedder:
         rows: list[SparseVector | None] = [None] * table.num_rows
         for row, text in zip(np.flatnonzero(has), texts, strict=True):
             rows[row] = found[text]
+        table = self._counted(table, np.flatnonzero(has), texts)
         for place, field in enumerate(SPARSE):
             column = [None if vector is None else vector[place] for vector in rows]
             table = table.append_column(field, pa.array(column, field.type))
         return table
+
+    def _counted(self, table: pa.Table, rows: NDArray[np.intp], texts: list[str]) -> pa.Table:
+        beyond = np.zeros(table.num_rows, dtype=np.int32)
+        beyond[rows] = self._encoder.beyond(texts)
+        if self._fails and beyond.any():
+            refuse(table, beyond, self._encoder.max_tokens)
+        counts = np.maximum(beyond, table["truncated"].to_numpy())
+        at = table.schema.get_field_index("truncated")
+        return table.set_column(at, "truncated", pa.array(counts, pa.int32()))

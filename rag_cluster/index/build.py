@@ -12,10 +12,7 @@ import contextlib
 import dataclasses
 import itertools
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,22 +20,19 @@ import numpy as np
 import ray
 
 from rag_cluster import generated
-from rag_cluster.config import Config, fingerprint
+from rag_cluster.config import Config
 from rag_cluster.errors import RagClusterError
 from rag_cluster.hashes import Hashes, Words
 from rag_cluster.index import dense, gather, lexical, measure, near, reuse, sparse
 from rag_cluster.index.documents import Job
 from rag_cluster.index.factory import choose_factory, needs_training, training_rows
 from rag_cluster.index.gather import texts_of
+from rag_cluster.index.manifest import make_manifest
 from rag_cluster.models.ports import Vectors
-from rag_cluster.schema import STATUSES
-from rag_cluster.storage import FORMAT, Writer, file_entries, read_table, shard_name, write_file
+from rag_cluster.storage import Writer, file_entries, read_table, shard_name, write_file
 
 if TYPE_CHECKING:
     from rag_cluster.index.elastic_client import Target
-
-LIBRARIES = ("rag-cluster", "ray", "pyarrow", "pymupdf", "faiss-cpu", "bm25s", "elasticsearch",
-             "torch", "sentence-transformers", "trafilatura")  # fmt: skip
 
 
 class Reporter(Protocol):
@@ -75,7 +69,7 @@ def build(writer: Writer, job: Job, encoder: dict[str, Any], reporter: Reporter)
             ]
         )
     reporter.add("index", searchable, searchable, 0, time.monotonic() - start)
-    manifest = _manifest(writer, config, encoder, factory, gathered, files)
+    manifest = make_manifest(writer, config, encoder, factory, gathered, files)
     manifest["dense"] = _measure(writer.folder, factory, counts, config, reporter)
     manifest["near_duplicates"] = near.summary(job)
     manifest["lexical"] |= served.to_manifest() if served is not None else {}
@@ -169,21 +163,6 @@ def served_index(writer: Writer, config: Config, chunks: int) -> Iterator[Target
         with contextlib.suppress(RagClusterError):  # the first error is the one to tell
             elastic.delete(target, config)
         raise
-
-
-def fingerprints(config: Config) -> dict[str, str]:
-    """Names of the settings that made documents and chunks (`made`), and indexes (`index`)."""
-    embed = config.embed.model_dump(mode="json")
-    for machine in ("device", "dtype", "batch_size", "truncation"):
-        embed.pop(machine, None)
-    writing: list[str] = []
-    if config.writes is not None:
-        writing = [f"{config.llm.temperature}", f"{config.llm.window}", repr(config.prompts)]
-    made = fingerprint(
-        config.chunk, config.enrich, config.metadata, *(f"{k}={v}" for k, v in embed.items()),
-        *writing,
-    )  # fmt: skip
-    return {"parse": fingerprint(config.parse), "made": made, "index": fingerprint(config.index)}
 
 
 def index_shard(
@@ -283,51 +262,3 @@ def _vectors(folder: Path, shard: int) -> Vectors:
 
 def _cpus() -> float:
     return min(1.0, float(ray.cluster_resources().get("CPU", 1.0)) / 2)
-
-
-def _manifest(
-    writer: Writer,
-    config: Config,
-    encoder: dict[str, Any],
-    factory: str,
-    gathered: list[gather.Gathered],
-    files: list[dict[str, Any]],
-) -> dict[str, Any]:
-    documents = sum((g.documents for g in gathered), Counter())
-    return {
-        "format": FORMAT,
-        "version": writer.version,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "config": config.model_dump(mode="json"),
-        "fingerprints": fingerprints(config),
-        "encoder": encoder,
-        "dense": {"factory": factory},
-        "lexical": config.index.lexical.model_dump(mode="json"),
-        "documents": {status: documents[status] for status in STATUSES},
-        "documents_total": sum(documents.values()),
-        "changes": {
-            name: sum(g.changes[name] for g in gathered)
-            for name in ("added", "changed", "unchanged", "removed")
-        },
-        "this_run": {s: sum(g.this_run[s] for g in gathered) for s in STATUSES},
-        "failures": dict(sum((g.failures for g in gathered), Counter()).most_common()),
-        "chunks": sum(g.chunks for g in gathered),
-        "searchable": sum(g.searchable for g in gathered),
-        "truncated": {
-            "chunks": sum(g.truncated_chunks for g in gathered),
-            "tokens": sum(g.truncated_tokens for g in gathered),
-        },
-        "shards": [
-            {"documents": sum(g.documents.values()), "chunks": g.chunks,
-             "searchable": g.searchable, "files": entry}
-            for g, entry in zip(gathered, files, strict=True)
-        ],
-        "libraries": {name: _version_of(name) for name in LIBRARIES},
-    }  # fmt: skip
-
-
-def _version_of(library: str) -> str | None:
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return None

@@ -43,6 +43,7 @@ class Gathered:
     searchable: int = 0
     truncated_chunks: int = 0
     truncated_tokens: int = 0
+    weights: int = 0  # of learned sparse vectors
     statistics: lexical.Statistics | None = None
 
 
@@ -86,6 +87,7 @@ def gather_shard(shard: int, job: Job) -> Gathered:
         searchable=found.num_rows,
         truncated_chunks=int((truncated > 0).sum()),
         truncated_tokens=int(truncated.sum()),
+        weights=pc.sum(pc.list_value_length(found["terms"])).as_py() or 0 if sparse else 0,
         statistics=lexical.statistics(texts_of(found), job.config.index.lexical)
         if job.config.index.lexical.kind == "bm25s"
         else None,

@@ -183,8 +183,11 @@ def batches(lengths: Sequence[int], most: int, tokens: int) -> list[list[int]]:
     return made
 
 
-def choose_device(device: str) -> str:
-    """`auto` is the GPU if there is one. Raises ModelError where the named one is not there."""
+def choose_device(device: str, key: str = "embed.device") -> str:
+    """`auto` is the GPU if there is one. Raises ModelError where the named one is not there.
+
+    `key` is the configuration's that names it.
+    """
     import torch
 
     present = {
@@ -195,7 +198,7 @@ def choose_device(device: str) -> str:
     if device == "auto":
         return next(name for name in ("cuda", "mps", "cpu") if present[name])
     if not present.get(device, False):
-        raise ModelError(f"embed.device is {device!r}, but torch finds no such device here")
+        raise ModelError(f"{key} is {device!r}, but torch finds no such device here")
     return device
 
 

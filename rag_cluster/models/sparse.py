@@ -8,9 +8,11 @@ compared by the inner product.
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -60,6 +62,9 @@ class SparseEncoder(Protocol):
     def encode(self, texts: Sequence[str], kind: Kind = "passage") -> list[SparseVector]:
         """A vector for each text; one without a term for a text that says nothing."""
 
+    def beyond(self, texts: Sequence[str]) -> list[int]:
+        """For each passage its tokens beyond the window, which are not read."""
+
 
 def load_sparse_encoder(config: Sparse, threads: int | None = None) -> SparseEncoder:
     """The sparse encoder of a configuration. `threads` are the CPU threads that torch may use.
@@ -79,7 +84,8 @@ def load_sparse_encoder(config: Sparse, threads: int | None = None) -> SparseEnc
 class SpladeEncoder:
     """A sentence-transformers SparseEncoder. One call at a time computes (a lock).
 
-    Prompts and the way of queries, where they have one of their own, are the model's.
+    Prompts and the way of queries, where they have one of their own, are the model's. Raises
+    ModelError for another kind of model: one would be given a layer of random numbers.
     """
 
     def __init__(self, config: Sparse, model: str, threads: int | None = None) -> None:
@@ -90,8 +96,13 @@ class SpladeEncoder:
         self._config = config
         self._lock = threading.Lock()
         folder = resolve_model(model, config.revision)
+        if not _is_sparse(Path(folder)):
+            raise ModelError(
+                f"sparse.model {model!r} does not give sparse vectors: it is neither a "
+                "SparseEncoder of sentence-transformers nor a masked language model, such as SPLADE"
+            )
         self._tokenizer = load_tokenizer(model, config.revision)
-        self._device = choose_device(config.device)
+        self._device = choose_device(config.device, "sparse.device")
         dtype = choose_dtype(config.dtype, self._device)
         self._model = load_transformer("SparseEncoder", folder, self._device, dtype)
         about = getattr(self._model.transformers_model, "config", None)
@@ -111,8 +122,7 @@ class SpladeEncoder:
         """A vector for each text. Raises ModelError for a weight that is negative or no number."""
         empty = SparseVector(np.empty(0, np.int32), np.empty(0, np.float32))
         found = [empty] * len(texts)
-        special = self._tokenizer.special_tokens
-        lengths = [min(n + special, self.max_tokens) for n in self._tokenizer.count(texts)]
+        lengths = [min(length, self.max_tokens) for length in self._lengths(texts)]
         tokens = _CPU_BATCH_TOKENS if self._device == "cpu" else _GPU_BATCH_TOKENS
         for rows in batches(lengths, self._config.batch_size, tokens):
             weights = self._forward([texts[row] for row in rows], kind)
@@ -125,6 +135,14 @@ class SpladeEncoder:
             for row, line in zip(rows, weights, strict=True):
                 found[row] = heaviest(line, most)
         return found
+
+    def beyond(self, texts: Sequence[str]) -> list[int]:
+        """For each passage its tokens beyond the window."""
+        return [max(0, length - self.max_tokens) for length in self._lengths(texts)]
+
+    def _lengths(self, texts: Sequence[str]) -> list[int]:
+        special = self._tokenizer.special_tokens
+        return [count + special for count in self._tokenizer.count(texts)]
 
     def _forward(self, texts: list[str], kind: Kind) -> NDArray[np.float32]:
         """float32 [len(texts), terms]."""
@@ -159,9 +177,33 @@ class FakeSparseEncoder:
             found.append(heaviest(line, self._most if kind == "passage" else None))
         return found
 
+    def beyond(self, texts: Sequence[str]) -> list[int]:
+        """For each text its words beyond the first `max_tokens` - 2."""
+        return [max(0, len(words(text)) - self.max_tokens + 2) for text in texts]
+
     def _term(self, word: str) -> int:
         data = word.encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") % self.terms
+
+
+def _is_sparse(folder: Path) -> bool:
+    """Whether the folder holds a model whose output is sparse, by what it says of itself.
+
+    sentence-transformers takes a folder without modules by its architecture.
+    """
+    if (folder / "modules.json").exists():
+        about = _read(folder / "config_sentence_transformers.json")
+        return about.get("model_type") == "SparseEncoder"
+    architectures = _read(folder / "config.json").get("architectures") or []
+    return any(str(name).endswith("ForMaskedLM") for name in architectures)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        tree = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return tree if isinstance(tree, dict) else {}
 
 
 def heaviest(line: NDArray[np.float32], most: int | None) -> SparseVector:

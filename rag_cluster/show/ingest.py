@@ -117,6 +117,8 @@ def summary(result: dict[str, Any]) -> None:
         f"chunked, {work['texts']:,} texts embedded",
         highlight=False,
     )
+    if result["sparse"]:
+        out.print(f"sparse vectors: {described(result['sparse'])}", highlight=False, soft_wrap=True)
     if (near := result["near_duplicates"]) and near["documents"]:
         out.print(
             f"near-duplicates: {near['documents']:,} documents nearly equal {near['clusters']:,} "
@@ -127,7 +129,7 @@ def summary(result: dict[str, Any]) -> None:
         out.print(f"not read: {count:,} x {reason}", highlight=False)
     if result["truncated"]["chunks"]:
         out.print(
-            f"{result['truncated']['chunks']:,} chunks are longer than the encoder's window: "
+            f"{result['truncated']['chunks']:,} chunks are longer than an encoder's window: "
             f"{result['truncated']['tokens']:,} tokens at their ends are not in their vectors",
             highlight=False,
         )
@@ -139,6 +141,11 @@ def summary(result: dict[str, Any]) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def described(sparse: dict[str, Any]) -> str:
+    """The model of sparse vectors, and how large they are."""
+    return f"{sparse['model']}, {sparse['weights_per_chunk']:,.1f} terms in a chunk"
 
 
 def _duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from rag_cluster.show import console, table
+from rag_cluster.show.ingest import described
 
 Report = dict[str, Any]
 
@@ -37,7 +38,7 @@ def _overview(out: Console, content: Report) -> None:
     rows = table("", "")
     documents = content["documents"]
     near = content["near_duplicates"]
-    encoder = content["encoder"]
+    encoder, sparse = content["encoder"], content["sparse"]
     for name, value in (
         ("collection", content["collection"]),
         ("version", f"{content['version']}, made {content['created']}"),
@@ -47,6 +48,7 @@ def _overview(out: Console, content: Report) -> None:
         ("encoder", f"{encoder['model']}, {encoder['dim']} dimensions"),
         ("dense index", content["dense"]["factory"]),
         ("lexical index", content["lexical"]["kind"]),
+        ("sparse vectors", described(sparse) if sparse else "none"),
         ("shards", str(content["shards"])),
         ("size", f"{content['bytes'] / 2**20:,.1f} MiB"),
     ):

@@ -5,7 +5,7 @@
       LOCK                        held by the one writer; says who and since when
       versions/<version>/
         manifest.json             what made it, and what is in it
-        documents/ chunks/ vectors/ dense/ lexical/     one shard-NNNNN file (or folder) each
+        documents/ chunks/ vectors/ dense/ lexical/ sparse/     one shard-NNNNN file (or folder)
         duplicates/ left_out/       signatures, and what near-duplicates would add to the index
       work/<run>/                 what a running ingest has finished
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_cluster.config import Config
 from rag_cluster.errors import CollectionError
 from rag_cluster.storage.cache import local_copy
 from rag_cluster.storage.chunks import ChunkStore
 from rag_cluster.storage.files import checksum, key_of, read_shard, shard_name, sizes
-from rag_cluster.storage.manifest import file_entries_of
+from rag_cluster.storage.manifest import config_of, file_entries_of
 from rag_cluster.storage.places import is_local, place, reason, refusals
 from rag_cluster.storage.versions import folder_of, open_version
 
@@ -44,6 +46,14 @@ class Collection:
         if verify:
             opened.verify()
         return opened
+
+    @functools.cached_property
+    def config(self) -> Config:
+        """The configuration that made the version.
+
+        Raises CollectionError where another version of rag-cluster made it, with other keys.
+        """
+        return config_of(self.folder, self.manifest)
 
     def verify(self) -> None:
         """Raises CollectionError with the first file that is not what the manifest says."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from rag_cluster.errors import CollectionError
+from rag_cluster import config as configuration
+from rag_cluster.config import Config
+from rag_cluster.errors import CollectionError, ConfigError
 from rag_cluster.storage.files import write_text
 from rag_cluster.storage.places import reason, refusals
 
@@ -50,6 +53,25 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     signed = {**manifest, "checksum": _checksum(manifest)}
     text = json.dumps(signed, ensure_ascii=False, indent=2, sort_keys=True)
     write_text(folder / NAME, text + "\n")
+
+
+def config_of(folder: Path, manifest: dict[str, Any]) -> Config:
+    """The configuration that made the version in a folder.
+
+    Raises CollectionError where this version of the program has not all of its keys and values.
+    """
+    try:
+        return configuration.build(manifest["config"])
+    except ConfigError as error:
+        made = manifest.get("libraries", {}).get("rag-cluster")
+        own = metadata.version("rag-cluster")
+        which = f" ({made}, this is {own})" if made not in (None, own) else ""
+        raise CollectionError(
+            f"{folder} was made by another version of rag-cluster{which}, with settings that this "
+            f"one does not have: {error}. Use the version that made it, or bring it to this one "
+            "with your own settings: 'rag-cluster ingest SOURCE... --collection "
+            f"{folder.parent.parent} --config FILE'"
+        ) from None
 
 
 def file_entries_of(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
