@@ -25,6 +25,7 @@ from rag_cluster.config.search import (
     Weights,
 )
 from rag_cluster.config.section import Section
+from rag_cluster.config.service import Limits, QueryLog, Replicas, Service
 from rag_cluster.config.sections import (
     Answer,
     Chunk,
@@ -54,8 +55,11 @@ __all__ = [
     "Index",
     "LanguageModel",
     "Lexical",
+    "Limits",
     "Metadata",
     "Parse",
+    "QueryLog",
+    "Replicas",
     "Rerank",
     "RerankStage",
     "RerankerKind",
@@ -63,6 +67,7 @@ __all__ = [
     "Retrieve",
     "Section",
     "Semantic",
+    "Service",
     "Sparse",
     "Transform",
     "Weights",

@@ -14,6 +14,7 @@ from rag_cluster.config.guardrails import Guardrails
 from rag_cluster.config.indexing import Embed, Index, Sparse
 from rag_cluster.config.search import Rerank, Retrieve, Transform, check_queries
 from rag_cluster.config.section import Section, key
+from rag_cluster.config.service import Service
 from rag_cluster.errors import ConfigError
 from rag_cluster.schema import CHUNK, FieldType
 
@@ -252,9 +253,14 @@ class Config(Section):
         Guardrails(), "rules on an answer that need no model (docs/guardrails.md)"
     )
     resources: Resources = key(Resources(), "what the steps take of the cluster")
+    service: Service = key(Service(), "the query service")
     max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = key(
         1.0, "exit with code 3 if more of the documents failed (the rest is published)"
     )
+
+    def stored(self) -> dict[str, Any]:
+        """The tree as a version keeps it: all but how a service is run."""
+        return self.model_dump(mode="json", exclude={"service"})
 
     @property
     def writes(self) -> Literal["contexts"] | None:
