@@ -85,19 +85,30 @@ class Engine:
         self.opened.close()
 
     async def search(
-        self, query: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
+        self,
+        query: str,
+        *,
+        top_k: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        rerank_s: float | None = None,
     ) -> SearchResult:
         """The `top_k` best passages among those that the filter `where` lets through.
 
-        Raises UsageError for an empty query and FilterError for a filter that cannot be used.
+        `rerank_s` are the seconds from now after which reranking is cut off. Raises UsageError for
+        an empty query and FilterError for a filter that cannot be used.
         """
-        return await self._searcher.search(query, top_k=top_k, where=where)
+        return await self._searcher.search(query, top_k=top_k, where=where, rerank_s=rerank_s)
 
     async def ground(
-        self, question: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
+        self,
+        question: str,
+        *,
+        top_k: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        rerank_s: float | None = None,
     ) -> Grounds:
         """What an answer is to be written from. Raises as `search` does."""
-        found = await self.search(question, top_k=top_k, where=where)
+        found = await self.search(question, top_k=top_k, where=where, rerank_s=rerank_s)
         with timed(found.timings_ms, "assemble"):
             assembly = self._assemble(found.hits)
             pages = self._pages(assembly.sources)

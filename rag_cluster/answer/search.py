@@ -6,6 +6,7 @@ query -> transform -> encode -> channels -> fuse -> rerank -> collapse -> hits
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -64,12 +65,19 @@ class Searcher:
         self._transformer = transformer
 
     async def search(
-        self, query: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
+        self,
+        query: str,
+        *,
+        top_k: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        rerank_s: float | None = None,
     ) -> SearchResult:
         """The `top_k` best passages among those that the filter `where` lets through.
 
-        Raises UsageError for an empty query and FilterError for a filter that cannot be used.
+        `rerank_s` are the seconds from now after which reranking is cut off. Raises UsageError for
+        an empty query and FilterError for a filter that cannot be used.
         """
+        until = None if rerank_s is None else time.perf_counter() + rerank_s
         query = query.strip()
         if not query:
             raise UsageError("the query is empty: give some words to search for")
@@ -83,7 +91,7 @@ class Searcher:
             ranking, channels = await self._candidates(lookups, limit, scope, timings)
             if self._stages:
                 with timed(timings, "rerank"):
-                    ranking = await self._rerank(query, ranking, notes)
+                    ranking = await self._rerank(query, ranking, notes, until)
             ranking = self._collapse(ranking).first(limit)
             hits = self.store.passages(ranking.rows, ranking.scores)
             stands = standing(channels, int(ranking.rows[0])) if hits else {}
@@ -179,16 +187,21 @@ class Searcher:
         table = self.store.table.select(["context", "header", "text"]).take(pa.array(rows))
         return [indexed_text(**row) for row in table.to_pylist()]
 
-    async def _rerank(self, query: str, ranking: Ranking, notes: list[str]) -> Ranking:
+    async def _rerank(
+        self, query: str, ranking: Ranking, notes: list[str], until: float | None
+    ) -> Ranking:
         """The head of the ranking in the order of the reranking stages; the rest stays behind."""
         most = max(stage.candidates for stage in self._stages)
-        deadline = self.config.rerank.deadline_ms
+        limit = self.config.rerank.deadline_ms
+        limits = [] if limit is None else [limit / 1e3]
+        if until is not None:  # a tenth of what is left is kept for what comes after it
+            limits.append(max(0.0, until - time.perf_counter()) * 0.9)
         head = ranking.first(most)
         found = await cascade(
             query,
             self._texts(head.rows),
             self._stages,
-            None if deadline is None else deadline / 1e3,
+            min(limits, default=None),
         )
         notes += found.notes
         if (found.stages < 0).all():

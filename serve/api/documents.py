@@ -1,0 +1,79 @@
+"""GET /v1/documents/{id}, /v1/documents/{id}/pages/{n}, /v1/chunks/{id} and /v1/collection."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from serve.api.errors import ApiError
+from serve.api.service import Called, Serviced
+
+router = APIRouter(prefix="/v1", tags=["documents"])
+
+PNG: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}}}
+
+
+@router.get("/collection")
+async def collection(service: Serviced, caller: Called) -> dict[str, Any]:
+    """What is asked: the version, its fields and channels, and the limits of a request."""
+    known = await service.backend.retriever.describe(caller.where)
+    limits = service.config.service.limits
+    allowed = {
+        "transforms": list(dict.fromkeys([service.config.transform.kind, *limits.transforms])),
+        "rerankers": list(dict.fromkeys([service.config.rerank.kind, *limits.rerankers])),
+    }
+    return known | {"limits": limits.model_dump() | allowed}
+
+
+@router.get("/documents/{doc_id}")
+async def document(
+    doc_id: str,
+    service: Serviced,
+    caller: Called,
+    start: Annotated[int, Query(ge=0)] = 0,
+    end: Annotated[int | None, Query(ge=0)] = None,
+) -> dict[str, Any]:
+    """A document: where it is from, its pages and sections, and its text from `start` to `end`."""
+    found = await service.backend.retriever.document(doc_id, caller.where, start, end)
+    if found is None:
+        raise _absent("document", doc_id)
+    return found | {"page_images": _has_images(service, found)}
+
+
+@router.get("/documents/{doc_id}/pages/{page}", response_class=Response, responses=PNG)
+async def page_image(
+    doc_id: str,
+    page: int,
+    service: Serviced,
+    caller: Called,
+    width: Annotated[int, Query(ge=64, le=2000)] = 1000,
+) -> Response:
+    """A page of a PDF as an image, where its source can be reached and is as it was ingested."""
+    image = None
+    if service.config.service.page_images and 1 <= page <= 1_000_000:
+        image = await service.backend.retriever.page(doc_id, page, caller.where, width)
+    if image is None:
+        raise _absent("page", f"{doc_id}/{page}")
+    return Response(
+        image, media_type="image/png", headers={"Cache-Control": "private, max-age=300"}
+    )
+
+
+@router.get("/chunks/{chunk_id}")
+async def chunk(chunk_id: str, service: Serviced, caller: Called) -> dict[str, Any]:
+    """A chunk: its text, and its span and pages in the document."""
+    found = await service.backend.retriever.chunk(chunk_id, caller.where)
+    if found is None:
+        raise _absent("chunk", chunk_id)
+    return found
+
+
+def _has_images(service: Serviced, found: dict[str, Any]) -> bool:
+    return service.config.service.page_images and found["media_type"] == "application/pdf"
+
+
+def _absent(what: str, name: str) -> ApiError:
+    """Also where a key's filter hides it: that it exists is not told."""
+    return ApiError(404, "not_found", f"there is no {what} {name!r}")

@@ -1,0 +1,48 @@
+"""The API in one process over one opened collection, without Ray: for tests and comparison."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from serve.api import create_app
+from serve.api.service import Service
+from serve.backend import in_process
+from serve.keys import Keys
+
+
+async def app_of(
+    collection: str | Path, config: Path | None = None, settings: Sequence[str] = ()
+) -> FastAPI:
+    """The application. Raises ConfigError, CollectionError, ModelError."""
+    backend = await in_process(collection, config, settings)
+    source = backend.config.service.keys
+    keys = None if source is None else Keys.read(source)
+    if keys is not None:
+        keys.check(backend.config.metadata.fields)
+    return create_app(Service(backend, keys))
+
+
+async def serve(
+    collection: str | Path, config: Path | None = None, settings: Sequence[str] = ()
+) -> None:
+    """Answers requests until it is stopped."""
+    app = await app_of(collection, config, settings)
+    service = app.state.service.config.service
+    options = uvicorn.Config(app, host=service.host, port=service.port, log_level=service.log_level)
+    await uvicorn.Server(options).serve()
+
+
+def main(collection: str, settings: Sequence[str]) -> None:
+    """What `python -m serve.local COLLECTION key=value ...` runs."""
+    asyncio.run(serve(collection, None, settings))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1], sys.argv[2:])
