@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rag_cluster.answer.generate import Draft
-from rag_cluster.answer.opening import Models, query_config
+from rag_cluster.answer.opening import Models, query_config_over
 from rag_cluster.answer.sources import Source
 from rag_cluster.config import Config, RerankerKind
 from rag_cluster.models.ports import AsyncEncoder, AsyncScorer, Kind, Vectors
@@ -74,6 +74,7 @@ class Backend:
     encoder: Encodes
     scores: Scores
     writes: Writes
+    published: Published | None = None  # where it is in this process: to be followed
 
     def writer(self, options: Options) -> Writer:
         """What writes answers with the settings of a request."""
@@ -129,22 +130,20 @@ def models_over(encoder: Encodes, scores: Scores, config: Config, collection: Co
     return Models(config, collection, remote, scorer)
 
 
-def service_config(path: str | Path, config: Path | None, settings: Sequence[str] = ()) -> Config:
-    """The configuration of the published version with a file and settings over it."""
-    return query_config(Collection.open(path), config, settings)
+def service_config(path: str | Path, settings: Mapping[str, Any]) -> Config:
+    """The configuration of the published version with a tree of settings over it."""
+    return query_config_over(Collection.open(path), settings)
 
 
-async def in_process(
-    path: str | Path, config: Path | None = None, settings: Sequence[str] = ()
-) -> Backend:
+async def in_process(path: str | Path, settings: Mapping[str, Any]) -> Backend:
     """All parts in this process. Raises CollectionError, ModelError."""
-    effective = await asyncio.to_thread(service_config, path, config, settings)
-    encoder, scores = await asyncio.to_thread(lambda: (Encoding(effective), Scoring(effective)))
+    config = await asyncio.to_thread(service_config, path, settings)
+    encoder, scores = await asyncio.to_thread(lambda: (Encoding(config), Scoring(config)))
 
     def make(version: Config, collection: Collection) -> Models:
         return models_over(encoder, scores, version, collection)
 
-    published = Published(path, config, settings, make, encoder.describe)
+    published = Published(path, settings, make, encoder.describe)
     await published.open()
-    writes = Writing(effective, encoder)
-    return Backend(effective, Retriever(published), encoder, scores, writes)
+    writes = Writing(config, encoder)
+    return Backend(config, Retriever(published), encoder, scores, writes, published)

@@ -9,6 +9,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from rag_cluster.config import read_tree
 from serve.api import create_app
 from serve.api.service import Service
 from serve.backend import in_process
@@ -19,7 +20,7 @@ async def app_of(
     collection: str | Path, config: Path | None = None, settings: Sequence[str] = ()
 ) -> FastAPI:
     """The application. Raises ConfigError, CollectionError, ModelError."""
-    backend = await in_process(collection, config, settings)
+    backend = await in_process(collection, read_tree(config, settings))
     source = backend.config.service.keys
     keys = None if source is None else Keys.read(source)
     if keys is not None:

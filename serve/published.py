@@ -12,13 +12,13 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rag_cluster.answer.opened import Opened
-from rag_cluster.answer.opening import Models, check_encoder, query_config
+from rag_cluster.answer.opening import Models, check_encoder, query_config_over
 from rag_cluster.answer.query import Engine
 from rag_cluster.config import Config
 from rag_cluster.errors import CollectionError, RagClusterError
@@ -67,15 +67,17 @@ class Published:
     def __init__(
         self,
         path: str | Path,
-        config: Path | None,
-        settings: Sequence[str],
+        settings: Mapping[str, Any],
         make: MakeModels,
         encoder: Callable[[], Awaitable[tuple[int, str]]],
     ) -> None:
-        """`encoder` tells the dimension and the revision of the encoder that queries get."""
+        """`settings` are a tree over the configuration that made the collection.
+
+        `make` gives a version its models; `encoder` tells the dimension and the revision of the
+        encoder that queries get.
+        """
         self._encoder = encoder
         self.path = place(path)
-        self._config = config
         self._settings = settings
         self._make = make
         self._version: Version | None = None
@@ -148,7 +150,7 @@ class Published:
 
     def _read(self, name: str | None) -> Version:
         collection = Collection.open(self.path, name)
-        config = query_config(collection, self._config, self._settings)
+        config = query_config_over(collection, self._settings)
         models = self._make(config, collection)
         return Version(Opened(collection, config), models)
 

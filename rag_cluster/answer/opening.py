@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +33,19 @@ def query_config(
 ) -> Config:
     """The configuration that made the collection, with a file and settings over it.
 
+    Raises as `query_config_over` does.
+    """
+    return query_config_over(collection, configuration.read_tree(path, settings))
+
+
+def query_config_over(collection: Collection, tree: Mapping[str, Any]) -> Config:
+    """The configuration that made the collection, with a tree of settings over it.
+
     Raises CollectionError where these name another encoder, or other metadata fields, than those
     that the collection was made with: searching it with them would silently find nothing.
     """
     made = collection.config
-    config = configuration.load(path, settings, base=collection.manifest["config"])
+    config = configuration.over(collection.manifest["config"], tree)
     same = ("mode", "model", "revision", "dim", "normalize", "query_prefix", "passage_prefix")
     for key in same:
         _same(collection, f"embed.{key}", getattr(made.embed, key), getattr(config.embed, key))

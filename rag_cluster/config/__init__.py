@@ -4,6 +4,7 @@
 `render()` prints the effective tree with the comments.
 """
 
+from rag_cluster.config.chunking import Chunk, Proposition, Semantic
 from rag_cluster.config.guardrails import Guardrails
 from rag_cluster.config.indexing import (
     PACKAGED_ENCODER,
@@ -14,7 +15,7 @@ from rag_cluster.config.indexing import (
     Lexical,
     Sparse,
 )
-from rag_cluster.config.loading import build, fingerprint, load
+from rag_cluster.config.loading import build, fingerprint, load, over, read_tree
 from rag_cluster.config.rendering import render
 from rag_cluster.config.search import (
     Rerank,
@@ -25,10 +26,8 @@ from rag_cluster.config.search import (
     Weights,
 )
 from rag_cluster.config.section import Section
-from rag_cluster.config.service import Limits, QueryLog, Replicas, Service
 from rag_cluster.config.sections import (
     Answer,
-    Chunk,
     Config,
     Duplicates,
     Enrich,
@@ -37,8 +36,8 @@ from rag_cluster.config.sections import (
     Metadata,
     Parse,
     Resources,
-    Semantic,
 )
+from rag_cluster.config.service import Limits, QueryLog, Replicas, Service
 
 __all__ = [
     "PACKAGED_ENCODER",
@@ -58,6 +57,7 @@ __all__ = [
     "Limits",
     "Metadata",
     "Parse",
+    "Proposition",
     "QueryLog",
     "Replicas",
     "Rerank",
@@ -74,5 +74,7 @@ __all__ = [
     "build",
     "fingerprint",
     "load",
+    "over",
+    "read_tree",
     "render",
 ]

@@ -28,10 +28,20 @@ def load(
     it that is the defaults. Raises ConfigError that names the key, what is wrong with it and the
     nearest known key.
     """
+    return over(base or {}, read_tree(path, settings))
+
+
+def read_tree(path: str | Path | None = None, settings: Sequence[str] = ()) -> dict[str, Any]:
+    """What a YAML file and the settings over it say, not checked yet. Raises ConfigError."""
     tree = _read(Path(path)) if path is not None else {}
     for setting in settings:
         _assign(tree, setting)
-    return build(_merged(base, tree) if base is not None else tree)
+    return tree
+
+
+def over(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Config:
+    """The configuration of a tree that stands over another one. Raises ConfigError."""
+    return build(_merged(base, tree))
 
 
 def build(tree: Mapping[str, Any]) -> Config:
