@@ -48,6 +48,13 @@ VARIANTS: dict[str, list[str]] = {
     "default, feedback": ["transform.kind=feedback"],
     "default, late interaction": ["rerank.kind=late_interaction"],
 }
+# With --set sparse.model=...; the two word channels share what alpha leaves.
+SPARSE: dict[str, list[str]] = {
+    "splade": ["retrieve.channels=[splade]"],
+    "bm25 + splade": ["retrieve.channels=[bm25, splade]"],
+    "dense + splade": ["retrieve.channels=[dense, splade]"],
+    "dense + bm25 + splade": ["retrieve.channels=[dense, bm25, splade]"],
+}
 
 
 class RememberingEncoder:
@@ -83,8 +90,8 @@ def measure(
     models = Models(config, collection)
     encoder = RememberingEncoder(models.encoder)
     results: dict[str, Mapping[str, float]] = {}
-    for variant in variants:
-        chosen = query_config(collection, None, [*settings, *VARIANTS[variant]])
+    for variant in variants or [*VARIANTS, *(SPARSE if config.sparse.model else ())]:
+        chosen = query_config(collection, None, [*settings, *(VARIANTS | SPARSE)[variant]])
         own = Models(chosen, collection)
         engine = Engine(
             Opened(collection, chosen),
@@ -129,8 +136,9 @@ async def _evaluate(
 def ingested(folder: Path, config: Config, work: Path) -> Path:
     """The collection of the folder under `work`, made now if it is not there."""
     shape = fingerprint(
-        config.parse, config.metadata, config.chunk, config.enrich, config.embed, config.index
-    )
+        config.parse, config.metadata, config.chunk, config.enrich, config.embed, config.index,
+        *([config.sparse] if config.sparse.model else []),
+    )  # fmt: skip
     path = work / f"{folder.name}-{shape}"
     if current_version(path) is None:
         from rag_cluster.pipeline import ingest
@@ -161,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--metrics", default=MEASURES, help=f"default: {MEASURES}")
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS | SPARSE, default=[])
     parser.add_argument(
         "--work",
         type=Path,

@@ -43,6 +43,14 @@ def test_hours_and_cost_by_hand() -> None:
     assert without["cost"] == pytest.approx(9 * 2 + 0.5 * 8)
 
 
+def test_sparse_vectors_are_a_stage_of_their_own(source: Path) -> None:
+    made = config.load(None, [*SETTINGS, "sparse.model=fake:1000"])
+    stages = {row["stage"]: row for row in estimate([str(source)], made, Rates())["stages"]}
+    assert list(stages) == ["parse", "chunk", "embed", "sparse"]
+    assert stages["sparse"]["rows"] == 48
+    assert stages["sparse"]["hours"] is not None
+
+
 def test_without_a_rate_nothing_is_invented() -> None:
     counted = Counted(prompts=1, prompt_tokens=9, answer_tokens=1,
                       seconds={"parse": 0, "chunk": 0, "embed": 0})  # fmt: skip

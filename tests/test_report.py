@@ -56,6 +56,11 @@ def test_no_estimate_without_work(tmp_path: Path) -> None:
     lines = readable(made)
     assert "| damaged | 1 |" in lines
     assert "3 documents are near-duplicates of 2 others" in lines[2]
+    assert "sparse vectors" not in lines[2]
+    sparse = {"model": "fake:9", "weights": 1230, "weights_per_chunk": 12.3}
+    made = make_report(MANIFEST | {"sparse": sparse}, snapshot(0), config.Config(), 2.0, 0.0)
+    lines = readable(made)
+    assert "The sparse vectors of fake:9 have 12.3 terms on average." in lines[2]
     write_report(tmp_path, made)
     assert (tmp_path / "report.md").read_text() == "\n".join(lines) + "\n"
 

@@ -12,10 +12,10 @@ from small_corpus import FAKE
 
 from rag_cluster import config as configuration
 from rag_cluster import deletion, pipeline
-from rag_cluster.answer.query import Engine
 from rag_cluster.answer.found import SearchResult
-from rag_cluster.errors import CollectionError
-from rag_cluster.inspection import audit
+from rag_cluster.answer.query import Engine
+from rag_cluster.errors import CollectionError, ConfigError
+from rag_cluster.inspection import audit, overview
 from rag_cluster.storage import Collection, read_table
 
 SPLADE = ["sparse.model=fake:1000", "retrieve.channels=[dense, bm25, splade]"]
@@ -30,6 +30,8 @@ def sources(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(sources: Path, ray_session: None) -> Path:
+    (sources / "twin").mkdir()
+    shutil.copy(sources / "page.html", sources / "twin")  # equal texts, which are encoded once
     path = sources.parent / "collection"
     pipeline.ingest([str(sources)], path, configuration.load(None, SETTINGS))
     return path
@@ -43,6 +45,14 @@ def search(path: Path, query: str, *settings: str, where: Any = None) -> SearchR
         engine.close()
 
 
+def all_terms(opened: Collection) -> list[list[int]]:
+    return [
+        row["terms"]
+        for shard in range(opened.shards)
+        for row in read_table(opened.shard_path("vectors", shard), columns=["terms"]).to_pylist()
+    ]
+
+
 def test_the_channel_is_searched_alone_and_with_the_others(made: Path) -> None:
     opened = Collection.open(made)
     assert opened.manifest["encoder"]["sparse"] == {
@@ -50,6 +60,9 @@ def test_the_channel_is_searched_alone_and_with_the_others(made: Path) -> None:
         "max_terms": None,
     }  # fmt: skip
     assert audit(opened)["problems"] == []
+    found = overview(opened)["sparse"]
+    assert found["weights"] == sum(len(terms) for terms in all_terms(opened))
+    assert all(all_terms(opened))
     alone = search(made, "tickets at the gate", ALONE)
     assert set(alone.timings_ms) >= {"splade", "total"}
     assert "encode" not in alone.timings_ms  # the encoder of the dense channel is not loaded
@@ -70,37 +83,26 @@ def test_a_filter_lets_through_what_it_should(made: Path) -> None:
 def test_another_model_is_refused(made: Path, collection: Path) -> None:
     with pytest.raises(CollectionError, match=r"sparse\.model = 'fake:1000'"):
         Engine.open(made, settings=["sparse.model=fake:2000"])
-    with pytest.raises(CollectionError, match=r"sparse\.model = None"):
+    said = r"has no sparse vectors .*ingest again with --set sparse\.model=fake:1000"
+    with pytest.raises(CollectionError, match=said):
         Engine.open(collection, settings=[*SPLADE])
+    with pytest.raises(ConfigError, match=r"splade, which searches sparse vectors: set sparse\.mo"):
+        Engine.open(collection, settings=[ALONE])
 
 
-def vectors(path: Path) -> dict[str, tuple[Any, Any]]:
-    opened = Collection.open(path)
-    rows = [
-        row
-        for shard in range(opened.shards)
-        for row in read_table(opened.shard_path("vectors", shard)).to_pylist()
-    ]
-    return {row["chunk_id"]: (row["terms"], row["weights"]) for row in rows}
-
-
-def test_what_did_not_change_keeps_its_vectors(made: Path, sources: Path) -> None:
-    before = vectors(made)
-    text = (sources / "garden.txt").read_text()
-    (sources / "garden.txt").write_text(text + "Lilies need shade.\n")
-    shutil.copy(sources / "page.html", sources / "copy.html")
+def test_a_second_run_has_nothing_to_do(made: Path, sources: Path) -> None:
+    """The model of the sparse vectors is known again by what the manifest says of it."""
     summary = pipeline.ingest([str(sources)], made, configuration.load(None, SETTINGS))
-    assert summary["work"]["documents"] == 2
-    after = vectors(made)
-    assert all(terms for terms, _ in after.values())
-    assert len(set(before) & set(after)) > 20
-    assert all(after[chunk] == before[chunk] for chunk in set(before) & set(after))
-    assert search(made, "lilies", ALONE).hits[0].uri.endswith("garden.txt")
+    assert (summary["published"], summary["work"]["texts"]) == (False, 0)
+    assert summary["sparse"]["model"] == "fake:1000"
 
 
-def test_nothing_of_a_deleted_document_is_left(made: Path) -> None:
-    removed = deletion.delete(made, ["page.html"])
+def test_nothing_of_a_deleted_document_is_left(made: Path, sources: Path) -> None:
+    page = sources / "page.html"
+    removed = deletion.delete(made, [str(page)])
     assert removed["left"]["sparse"] == 0
     assert set(removed["left"].values()) == {0}
-    found = search(made, "tickets at the gate", ALONE).hits
-    assert not [hit for hit in found if hit.uri.endswith("page.html")]
+    assert audit(Collection.open(made))["problems"] == []
+    found = [hit.uri for hit in search(made, "tickets at the gate", ALONE).hits]
+    assert found[0].endswith("twin/page.html")
+    assert not [uri for uri in found if uri.endswith("sources/page.html")]

@@ -100,6 +100,22 @@ def save_splade(folder: Path) -> str:
     return str(folder)
 
 
+def save_static_queries(splade: str, folder: Path) -> str:
+    """That model for passages; of a query each token weighs as much as its number."""
+    import torch
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.base.modules import Router
+    from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding
+
+    passages = SparseEncoder(splade, device="cpu")
+    weights = torch.arange(len(WORDS) + 1, dtype=torch.float32)
+    queries = SparseStaticEmbedding(passages.tokenizer, weights)
+    router = Router.for_query_document([queries], list(passages.children()))
+    SparseEncoder(modules=[router], device="cpu").save_pretrained(str(folder))
+    passages.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
 def save_cross_encoder(folder: Path, labels: int = 1) -> str:
     import torch
     import transformers

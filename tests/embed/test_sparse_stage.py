@@ -1,13 +1,16 @@
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from rag_cluster import config
 from rag_cluster.embed import Embedder, SparseEmbedder
+from rag_cluster.errors import IngestError
 from rag_cluster.models.sparse import FakeSparseEncoder
 from rag_cluster.schema import CHUNK, rows_to_table
 from rag_cluster.work import part_schema
 
-SETTINGS = config.load(None, ["embed.model=fake:8", "sparse.model=fake:1000"])
+SPLADE = ["embed.model=fake:8", "sparse.model=fake:1000"]
+SETTINGS = config.load(None, SPLADE)
 
 
 def embedded(*rows: dict, **embedder) -> pa.Table:
@@ -43,6 +46,21 @@ def test_rows_without_a_vector_of_their_own_have_none() -> None:
     assert encoder.seen == ["two"]
     assert [value.is_valid for value in made["terms"]] == [False, True, False]
     assert [value.is_valid for value in made["weights"]] == [False, True, False]
+
+
+def test_what_either_encoder_cuts_off_is_counted() -> None:
+    encoder = FakeSparseEncoder(1000, max_tokens=6)  # reads four words
+    table = embedded({"text": "a b c d e f"}, {"text": "a b"})
+    assert table["truncated"].to_pylist() == [0, 0]
+    made = SparseEmbedder(SETTINGS, encoder=encoder)(table)
+    assert made["truncated"].to_pylist() == [2, 0]
+    longer = table.set_column(
+        table.schema.get_field_index("truncated"), "truncated", pa.array([3, 1], pa.int32())
+    )
+    assert SparseEmbedder(SETTINGS, encoder=encoder)(longer)["truncated"].to_pylist() == [3, 1]
+    strict = config.load(None, [*SPLADE, "embed.truncation=fail"])
+    with pytest.raises(IngestError, match=r"chunk c0 of a\.txt .* has 2 tokens beyond"):
+        SparseEmbedder(strict, encoder=encoder)(table)
 
 
 def test_equal_texts_are_encoded_once() -> None:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from rag_cluster import config
 from rag_cluster.chunk.stage import Chunker
-from rag_cluster.embed import Embedder
+from rag_cluster.config import Config
+from rag_cluster.embed import Embedder, SparseEmbedder
 from rag_cluster.enrich import Enricher
 from rag_cluster.hashes import Hashes
 from rag_cluster.index.documents import Job
@@ -35,11 +36,16 @@ def documents(texts: dict[str, str], **columns: Any) -> pa.Table:
     return rows_to_table(rows, DOCUMENT)
 
 
-def run(work: Path, table: pa.Table, shards: int = 1, **embedder: Any) -> None:
+def run(
+    work: Path, table: pa.Table, shards: int = 1, settings: Config = SETTINGS, **embedder: Any
+) -> None:
     """What the plan does with parsed documents."""
     passed = KeepDocuments(work, shards, lambda: Hashes.of([]))(table)
-    chunks = Enricher(SETTINGS)(Chunker(SETTINGS)(passed))
-    KeepChunks(work, shards)(Embedder(SETTINGS, **embedder)(chunks))
+    chunks = Enricher(settings)(Chunker(settings)(passed))
+    vectors = Embedder(settings, **embedder)(chunks)
+    if settings.sparse.model is not None:
+        vectors = SparseEmbedder(settings)(vectors)
+    KeepChunks(work, shards)(vectors)
 
 
 def job_of(folder: Path, table: pa.Table, shards: int = 1, **job: Any) -> Job:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_models import WORDS, save_splade
+from tiny_models import WORDS, save_cross_encoder, save_encoder, save_splade
 
 from rag_cluster.config import Sparse
 from rag_cluster.errors import ModelError
@@ -56,6 +56,42 @@ def test_only_the_heaviest_terms_of_a_passage_are_kept(folder: str) -> None:
 def test_a_window_beyond_the_models_positions_is_refused(folder: str) -> None:
     with pytest.raises(ModelError, match=r"max_tokens is 65, but .* reads 64 at most"):
         encoder(folder, max_tokens=65)
+
+
+def test_tokens_beyond_the_window_are_counted(folder: str) -> None:
+    # [CLS] and [SEP] take two of the eight.
+    assert encoder(folder, max_tokens=8).beyond(["the cat", "a dog " * 5, ""]) == [0, 4, 0]
+    assert FakeSparseEncoder(9, max_tokens=8).beyond(["the cat", "a dog " * 5]) == [0, 4]
+
+
+@pytest.mark.parametrize("save", [save_encoder, save_cross_encoder])
+def test_a_model_that_gives_no_sparse_vectors_is_refused(save, tmp_path: Path) -> None:
+    """sentence-transformers would load either, with a layer of random numbers behind it."""
+    with pytest.raises(ModelError, match=r"does not give sparse vectors: it is neither a Sparse"):
+        encoder(save(tmp_path))
+
+
+def test_a_model_as_sentence_transformers_saves_it(folder: str, tmp_path: Path) -> None:
+    from sentence_transformers import SparseEncoder
+
+    SparseEncoder(folder, device="cpu").save_pretrained(str(tmp_path))
+    for kind in ("query", "passage"):
+        saved, own = encoder(str(tmp_path)).encode(TEXTS, kind), encoder(folder).encode(TEXTS, kind)
+        for one, other in zip(saved, own, strict=True):
+            np.testing.assert_array_equal(one.terms, other.terms)
+            np.testing.assert_allclose(one.weights, other.weights, rtol=0, atol=1e-5)
+
+
+def test_queries_without_a_network(folder: str, tmp_path: Path) -> None:
+    """A model whose queries only look the weights of their tokens up."""
+    from tiny_models import save_static_queries
+
+    model = encoder(save_static_queries(folder, tmp_path))
+    (query,) = model.encode(["the cat the"], "query")
+    assert query.terms.tolist() == sorted(WORDS.index(word) for word in ("the", "cat"))
+    assert query.weights.tolist() == [float(term) for term in query.terms]
+    (passage,), (whole,) = model.encode(TEXTS[:1]), encoder(folder).encode(TEXTS[:1])
+    np.testing.assert_array_equal(passage.terms, whole.terms)
 
 
 def test_what_is_encoded_beside_it_changes_nothing(folder: str) -> None:

@@ -8,9 +8,11 @@ import pytest
 from written import NAME, publish
 
 from rag_cluster.cli import run
+from rag_cluster.config import Config, Embed
 from rag_cluster.errors import CollectionError, MissingExtraError, UsageError
 from rag_cluster.storage import Collection, Writer, check_current, check_place, place, write_file
 from rag_cluster.storage.files import remove, sizes
+from rag_cluster.storage.manifest import write_manifest
 from rag_cluster.storage.versions import list_versions, prune, roll_back
 
 
@@ -117,6 +119,28 @@ def test_absent_newer_and_broken_collections_are_named(tmp_path: Path) -> None:
     shutil.rmtree(manifest.parent)
     with pytest.raises(CollectionError, match=r"there is none: remove .*CURRENT and ingest again"):
         Collection.open(tmp_path / "c")
+
+
+def test_settings_that_this_version_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "c")
+    publish(path, 1)
+    opened = Collection.open(path)
+    newer = Config().model_dump(mode="json") | {"graph": {"hops": 2}}
+    about = {"config": newer, "libraries": {"rag-cluster": "99.1"}}
+    write_manifest(opened.folder, opened.manifest | about)
+    said = r"was made by another version of rag-cluster \(99\.1, this is .*unknown .* key 'graph'"
+    with pytest.raises(CollectionError, match=said):
+        _ = Collection.open(path).config
+    for command in (["search", "pumps"], ["ingest", str(tmp_path)]):
+        assert run([*command, "--collection", path]) == 2
+        complaint = capsys.readouterr().err
+        assert "another version of rag-cluster (99.1" in complaint
+        assert f"'rag-cluster ingest SOURCE... --collection {path} --config FILE'" in complaint
+    older = {"config": {"embed": {"model": "fake:8"}}}  # made before the other settings were there
+    write_manifest(opened.folder, opened.manifest | older)
+    assert Collection.open(path).config == Config(embed=Embed(model="fake:8"))
 
 
 def test_places_that_cannot_hold_a_collection(tmp_path: Path, bucket: str) -> None:
