@@ -110,11 +110,14 @@ def _gpus_each(config: Config, size: Size, workers: int) -> float:
 
 
 @contextlib.contextmanager
-def session(config: Config) -> Iterator[Size]:
-    """Joins the cluster (or starts one on this machine) and leaves it as it was found."""
+def session(config: Config, cpus: int | None = None) -> Iterator[Size]:
+    """Joins the cluster (or starts one on this machine) and leaves it as it was found.
+
+    `cpus` is how many CPUs one that is started counts; without it, those of the machine.
+    """
     found = ray.is_initialized()
     if not found:
-        _connect(config.resources.address)
+        _connect(config.resources.address, cpus)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
@@ -127,7 +130,7 @@ def session(config: Config) -> Iterator[Size]:
             ray.shutdown()
 
 
-def _connect(address: str | None) -> None:
+def _connect(address: str | None, cpus: int | None) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # errors are told by `explained`
     _check_answers(address or os.environ.get("RAY_ADDRESS"))
@@ -135,7 +138,8 @@ def _connect(address: str | None) -> None:
         with _quiet_core():
             # Without an address Ray would join whatever cluster runs on this machine.
             named = address or os.environ.get("RAY_ADDRESS") or "local"
-            ray.init(address=named, logging_level=logging.ERROR, log_to_driver=False)
+            count = {"num_cpus": cpus} if cpus and named == "local" else {}
+            ray.init(address=named, logging_level=logging.ERROR, log_to_driver=False, **count)
     except (ConnectionError, RuntimeError) as error:
         raise ServiceError(f"cannot reach the Ray cluster: {error}") from None
 
@@ -174,10 +178,10 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (ray.exceptions.RayError, OSError) as error:
-        own = _own_error(str(error))
+        own = own_error(str(error))
         if own is not None and not isinstance(own, IngestError):
             raise own from None
-        reason = str(own) if own is not None else _last_line(str(error))
+        reason = str(own) if own is not None else last_line(str(error))
         if getattr(error, "errno", None) == errno.ENOSPC or DISK_FULL in str(error):
             reason = f"the disk is full ({reason}): free space or choose another folder"
         raise IngestError(
@@ -186,7 +190,7 @@ def explained(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _own_error(text: str) -> RagClusterError | None:
+def own_error(text: str) -> RagClusterError | None:
     """The error of this project that a worker raised: it arrives as text, inside a traceback."""
     found = re.findall(
         r"^rag_cluster\.errors\.(\w+): (.+(?:\n(?!\n).+)*)", _plain(text), re.MULTILINE
@@ -205,7 +209,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
     """The line that says what happened: of a worker's traceback the last one with an exception."""
     lines = [line.strip() for line in _plain(text).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]

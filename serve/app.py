@@ -48,10 +48,8 @@ def build(args: Mapping[str, str]) -> Application:
 
 def application(collection: str, settings: Mapping[str, Any]) -> Application:
     """The application for a collection, with a tree of settings over what made it."""
-    config = service_config(collection, settings)
+    config = settled(service_config(collection, settings))
     service = config.service
-    if service.keys is not None:
-        Keys.read(service.keys).check(config.metadata.fields)
     encoder = deployed(Encoder, "Encoder", service.encoder).bind(config)
     reranker = deployed(Reranker, "Reranker", _used(config)).bind(config)
     retriever = deployed(RetrieverReplica, "Retriever", service.retriever).bind(
@@ -61,6 +59,13 @@ def application(collection: str, settings: Mapping[str, Any]) -> Application:
     return deployed(Http, "Ingress", service.ingress).bind(
         config, retriever, encoder, reranker, generator
     )
+
+
+def settled(config: Config) -> Config:
+    """The configuration, once its keys are found to be good. Raises ConfigError."""
+    if config.service.keys is not None:
+        Keys.read(config.service.keys).check(config.metadata.fields)
+    return config
 
 
 def deployed(what: type, name: str, replicas: Replicas) -> Deployment:

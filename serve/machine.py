@@ -1,0 +1,102 @@
+"""The service on one machine: its own Ray, the application, and an end without lost requests."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ray
+from ray import serve
+
+from rag_cluster import cluster
+from rag_cluster.config import Service
+from rag_cluster.errors import ConfigError, RagClusterError, ServiceError
+from serve.app import application, settled
+from serve.backend import service_config
+
+NAME = "rag-cluster"
+LOGS = "/tmp/ray/session_latest/logs/serve"  # noqa: S108 - where Ray writes them
+
+
+@contextlib.contextmanager
+def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Serves a collection while the block runs; gives the url.
+
+    It runs on a Ray of its own, or on the cluster that `resources.address` or RAY_ADDRESS names.
+    Raises ConfigError, CollectionError and ModelError before anything is listened at.
+    """
+    config = settled(service_config(collection, settings))
+    service = config.service
+    _check_port(service)
+    logging.getLogger("ray.serve").setLevel(logging.ERROR)
+    with cluster.session(config, cpus=_cpus(service)):
+        quiet = {"log_level": service.log_level.upper(), "enable_access_log": False}
+        serve.start(http_options={"host": service.host, "port": service.port}, logging_config=quiet)
+        try:
+            with _explained():
+                serve.run(application(collection, settings), name=NAME, route_prefix="/")
+            yield f"http://{_shown(service.host)}:{service.port}"
+        finally:
+            serve.shutdown()
+
+
+def wait_for_signal() -> None:
+    """Waits for SIGINT or SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    while not stop.wait(1):
+        pass
+
+
+def _cpus(service: Service) -> int:
+    """CPUs to tell Ray of: all that there are, and no fewer than the most replicas ask for."""
+    parts = (service.ingress, service.retriever, service.encoder, service.reranker,
+             service.generator)  # fmt: skip
+    return max(os.cpu_count() or 1, round(sum(p.cpus * p.max_replicas for p in parts) + 0.5))
+
+
+def _check_port(service: Service) -> None:
+    family = socket.AF_INET6 if ":" in service.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((service.host, service.port))
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen at {service.host}:{service.port} ({error.strerror or error}): "
+                "choose another with --port or --host"
+            ) from None
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Maps what a replica raised when it was made to this project's errors."""
+    try:
+        yield
+    except (RuntimeError, ray.exceptions.RayError) as error:
+        told = "\n".join([str(error), *_messages()])
+        own: RagClusterError | None = cluster.own_error(told)
+        if own is not None:
+            raise own from None
+        raise ServiceError(
+            f"the service could not be started: {cluster.last_line(told)} (Ray's logs are in "
+            f"{LOGS})"
+        ) from None
+
+
+def _messages() -> list[str]:
+    """What Serve says of the parts that are not healthy."""
+    found = serve.status().applications.get(NAME)
+    parts = [] if found is None else found.deployments.values()
+    return [part.message for part in parts if part.message]
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
