@@ -8,19 +8,23 @@ cache, without it, and with the cache but shuffled, so that the chunks of a docu
 one another. The cache holds two and a half documents, as on a machine with many documents at work
 at a time: with more documents than that, shuffled prompts show what the order is worth. Seconds are
 the engine's own, from the first request that it queued to the last token, so that starting it is
-not counted.
+not counted. Beside them stands the processor time of vLLM's workers, starting included, which other
+work on the machine does not change.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import psutil
 import pyarrow as pa
 import ray.data
 
@@ -77,9 +81,40 @@ def make_prompts(config: Config, documents: int, tokens: int, chunks: int, work:
     return stage(table)
 
 
+class ProcessorTime:
+    """Adds up the processor time (seconds) of vLLM's processes while the block runs."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    @property
+    def seconds(self) -> float:
+        """The sum over all processes that were seen."""
+        return sum(self._seconds.values())
+
+    def _watch(self) -> None:
+        while not self._ended.wait(1.0):
+            for process in psutil.process_iter(["pid", "cmdline"]):
+                if "VLLM::" not in " ".join(process.info["cmdline"] or ()):
+                    continue
+                with contextlib.suppress(psutil.Error):
+                    times = process.cpu_times()
+                    self._seconds[process.info["pid"]] = times.user + times.system
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
 def run(blocks: Sequence[pa.Table], config: Config) -> dict[str, Any]:
     """One run: tokens, the share of the prompts' that were cached, seconds and throughput."""
-    with whole_documents():
+    with whole_documents(), ProcessorTime() as processor:
         answers = ask_vllm(ray.data.from_arrow(list(blocks)), config).to_pandas()
     begun = min(one["queued_ts"] for one in answers["metrics"])
     ended = max(one["last_token_ts"] for one in answers["metrics"])
@@ -89,6 +124,7 @@ def run(blocks: Sequence[pa.Table], config: Config) -> dict[str, Any]:
         "prompt_tokens": prompt,
         "cached": round(cached / prompt, 4),
         "seconds": round(ended - begun, 1),
+        "cpu_seconds": round(processor.seconds, 1),
         "prompts_per_s": round(len(answers) / (ended - begun), 4),
     }
 
@@ -118,6 +154,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
         given, settled = runs[name]
         with cluster.session(settled):
             rows.append({"run": name, **run(given, settled)})
+        rows[-1]["cpu_ratio"] = round(rows[-1]["cpu_seconds"] / rows[0]["cpu_seconds"], 3)
         rows[-1]["throughput"] = round(rows[-1]["prompts_per_s"] / rows[0]["prompts_per_s"], 3)
         print(json.dumps(rows[-1]), file=sys.stderr)
     return rows
