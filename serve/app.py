@@ -55,9 +55,25 @@ def application(collection: str, settings: Mapping[str, Any]) -> Application:
     retriever = deployed(RetrieverReplica, "Retriever", service.retriever).bind(
         collection, settings, service.poll_s, encoder, reranker
     )
-    generator = deployed(GeneratorReplica, "Generator", service.generator).bind(config, encoder)
+    generator = _generator(config, encoder)
     return deployed(Http, "Ingress", service.ingress).bind(
         config, retriever, encoder, reranker, generator
+    )
+
+
+def _generator(config: Config, encoder: Application) -> Application:
+    replicas = config.service.generator
+    if config.generate.kind != "vllm":
+        return deployed(GeneratorReplica, "Generator", replicas).bind(config, encoder)
+    from serve.vllm import vllm_server
+
+    # What writes the prompts waits for the engines, which take the resources.
+    waiting = replicas.model_copy(
+        update={"cpus": 0.1, "gpus": 0.0, "min_replicas": 1,
+                "max_ongoing_requests": replicas.max_ongoing_requests * replicas.max_replicas}
+    )  # fmt: skip
+    return deployed(GeneratorReplica, "Generator", waiting).bind(
+        config, encoder, vllm_server(config)
     )
 
 

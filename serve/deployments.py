@@ -26,7 +26,9 @@ from serve.api.service import Service
 from serve.backend import Backend, models_over
 from serve.handles import EncoderHandle, GeneratorHandle, RerankerHandle, RetrieverHandle
 from serve.keys import Keys
+from serve.metrics import RayMeters
 from serve.models import Encoding, Scoring, Writing
+from serve.observe import Observer
 from serve.options import Options
 from serve.published import Published
 from serve.retriever import Answered, Grounded, Retriever
@@ -147,8 +149,16 @@ class RetrieverReplica:
 class GeneratorReplica:
     """Writes answers."""
 
-    def __init__(self, config: Config, encoder: DeploymentHandle) -> None:
-        self._writing = Writing(config, EncoderHandle(encoder))
+    def __init__(
+        self, config: Config, encoder: DeploymentHandle, engines: DeploymentHandle | None = None
+    ) -> None:
+        """`engines` are those of vLLM, where the service has them."""
+        llm = None
+        if engines is not None:
+            from serve.vllm import ServedLLM
+
+            llm = ServedLLM(engines, config)
+        self._writing = Writing(config, EncoderHandle(encoder), llm)
 
     async def generate(self, question: str, sources: Sequence[Source], options: Options) -> Draft:
         """See `Writing.generate`."""
@@ -182,7 +192,9 @@ class Http:
             GeneratorHandle(generator),
         )
         source = config.service.keys
-        self._service = Service(backend, None if source is None else Keys.read(source))
+        replica = serve.get_replica_context().replica_tag
+        observer = Observer.of(config, RayMeters(), replica)
+        self._service = Service(backend, None if source is None else Keys.read(source), observer)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._service)

@@ -100,11 +100,10 @@ class Writing:
     def __init__(self, config: Config, encoder: AsyncEncoder, llm: LLM | None = None) -> None:
         self._config = config
         self._encoder = encoder
-        wanted = language_model(config.generate)
-        if llm is None and wanted is not None:
+        if llm is None and config.generate.kind != "extractive":
             from rag_cluster.models.llm import load_llm
 
-            llm = load_llm(wanted, "generate")
+            llm = load_llm(language_model(config.generate), "generate")
         self._llm = llm
 
     async def generate(self, question: str, sources: Sequence[Source], options: Options) -> Draft:

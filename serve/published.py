@@ -50,11 +50,17 @@ class Version:
         return self.opened.collection.version
 
     def engine(self, options: Options) -> Engine:
-        """What answers a request with these options. Raises ConfigError, UsageError."""
+        """What searches for a request with these options. Raises ConfigError, UsageError."""
         name = json.dumps(options.changes, sort_keys=True)
         if name not in self._engines:
-            config = options.effective(self.models.config)
-            self._engines[name] = Engine.of(self.opened, self.models, config)
+            config, models = options.effective(self.models.config), self.models
+            self._engines[name] = Engine(
+                self.opened,
+                config,
+                models.encoder,
+                models.scorers(config),
+                transformer=models.transformer(config),
+            )
             if len(self._engines) > KEPT_ENGINES:
                 self._engines.popitem(last=False)
         self._engines.move_to_end(name)

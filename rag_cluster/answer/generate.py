@@ -12,7 +12,7 @@ from rag_cluster.answer.extract import NOTHING_FOUND, extract, render
 from rag_cluster.answer.prompt import build_messages
 from rag_cluster.answer.sources import Source
 from rag_cluster.config import Generate, LanguageModel
-from rag_cluster.errors import ModelError
+from rag_cluster.errors import ConfigError, ModelError
 from rag_cluster.models.ports import LLM, AsyncEncoder, Request
 
 
@@ -120,20 +120,30 @@ def load_generator(
 
     Raises ModelError where the model cannot be loaded.
     """
-    wanted = language_model(config)
-    if wanted is None:
+    if config.kind == "extractive":
         return Extractive(config, encoder, language)
     if llm is None:
         from rag_cluster.models.llm import load_llm
 
-        llm = load_llm(wanted, "generate")
+        llm = load_llm(language_model(config), "generate")
     return Prompted(config, llm)
 
 
-def language_model(config: Generate) -> LanguageModel | None:
-    """The language model that writes the answers; None for the extractive generator."""
-    if config.kind == "extractive":
-        return None
+def language_model(config: Generate) -> LanguageModel:
+    """The language model that writes the answers.
+
+    Raises ConfigError where there is none, or where only the query service has it.
+    """
+    if config.kind in ("extractive", "vllm"):
+        raise ConfigError(
+            f"generate.kind is {config.kind}: "
+            + (
+                "the query service runs vLLM's engines ('rag-cluster serve'); elsewhere start "
+                "'vllm serve', set generate.kind to openai and generate.base_url to it"
+                if config.kind == "vllm"
+                else "it has no language model"
+            )
+        )
     return LanguageModel(
         engine=config.kind,
         model=config.model,

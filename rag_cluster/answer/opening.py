@@ -152,9 +152,9 @@ class Models:
         """What writes the answer."""
         config = config or self.config
         language = config.index.lexical.language
-        wanted = language_model(config.generate)
-        if wanted is None:
+        if config.generate.kind == "extractive":
             return load_generator(config.generate, self.encoder, language=language)
+        wanted = language_model(config.generate)
         name = wanted.model_dump_json()
         if name not in self._writers:
             from rag_cluster.models.llm import load_llm

@@ -63,6 +63,17 @@ class PromptTokenizer:
             ids.insert(0, begin)
         return ids
 
+    def render(self, messages: Sequence[Message]) -> str:
+        """The same as text, in which special tokens stand in writing."""
+        turns = [{"role": message.role, "content": message.content} for message in messages]
+        if self.tokenizer.chat_template:
+            text: str = self.tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=True
+            )
+            return text
+        begin = self.tokenizer.bos_token or ""
+        return begin + "\n\n".join(message.content for message in messages)
+
     def count(self, text: str) -> int:
         """The tokens of a text, without special ones."""
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
