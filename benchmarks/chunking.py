@@ -40,6 +40,9 @@ VARIANTS: dict[str, list[str]] = {
     **{name: [f"chunk.strategy={name}"] for name in STRATEGIES},
     **{f"{name}, late": [f"chunk.strategy={name}", "embed.mode=late"] for name in STRATEGIES},
 }
+# Only where it is named, with --set llm.engine=..., since a language model has to write the facts.
+# Its figures are of the chunks that the facts found; "tokens" are those of what is searched.
+WRITTEN: dict[str, list[str]] = {"proposition": ["chunk.strategy=proposition"]}
 SEARCHES = {"dense": ["retrieve.channels=[dense]"], "default": []}
 # Contexts would be the same two file names before every chunk.
 SETTINGS = ["enrich.kind=none"]
@@ -59,7 +62,7 @@ class Texts:
     """The tokens of each document, by their positions."""
 
     def __init__(self, collection: Collection) -> None:
-        embed = configuration.build(collection.manifest["config"]).embed
+        embed = collection.config.embed
         tokenizer = load_tokenizer(embed.model, embed.revision)
         rows = collection.documents(["uri", "text"]).to_pylist()
         self.text = {row["uri"]: row["text"] for row in rows}
@@ -104,7 +107,7 @@ def measure(
     folder: Path, variant: str, settings: Sequence[str], budgets: Sequence[int], work: Path
 ) -> dict[str, Any]:
     """The figures of a variant: {"chunks", "tokens", "scores": {search: {budget: [r, p, iou]}}}."""
-    wanted = [*SETTINGS, *VARIANTS[variant], *settings]
+    wanted = [*SETTINGS, *(VARIANTS | WRITTEN)[variant], *settings]
     path = ingested(folder, configuration.load(None, wanted), work)
     collection = Collection.open(path)
     texts = Texts(collection)
@@ -163,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--budgets", nargs="+", type=int, default=[200, 400, 800])
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS | WRITTEN, default=list(VARIANTS))
     parser.add_argument(
         "--work",
         type=Path,

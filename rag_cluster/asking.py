@@ -19,13 +19,15 @@ import jsonschema
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_cluster.chunk.proposition import Propositions
 from rag_cluster.config import Config
+from rag_cluster.enrich.contextual import Contextual
 from rag_cluster.errors import ModelError, RefusedError, ServiceError
 from rag_cluster.generated import FOLDER, Asked, Generated, prompt_hash
 from rag_cluster.models.llm import load_llm
 from rag_cluster.models.ports import Completion, Message, Request
 from rag_cluster.models.prompting import Prompting
-from rag_cluster.models.structured import complete_json
+from rag_cluster.models.structured import complete_json, dump_json
 from rag_cluster.schema import GENERATED, PROMPT, conform, rows_to_table
 from rag_cluster.work import write_parts
 
@@ -36,6 +38,11 @@ CARRIED = ("prompt_hash", "chunk_id", "doc_id", "dropped_tokens")
 
 # A document (row of DOCUMENT) and its chunks (rows of CHUNK) to what is asked.
 Maker = Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], Sequence[Asked]]
+
+
+def maker(config: Config, prompting: Prompting) -> Maker:
+    """What makes the requests for what `config.writes`. Raises ConfigError of a small window."""
+    return (Propositions if config.writes == "facts" else Contextual)(config, prompting)
 
 
 class Prompts:
@@ -143,7 +150,7 @@ class Asker:
                 return await self._llm.generate(request)
             read = functools.partial(fitting, schema=schema)
             found, completion = await complete_json(self._llm, request, read, self._config.prompts)
-            return dataclasses.replace(completion, text=json.dumps(found, ensure_ascii=False))
+            return dataclasses.replace(completion, text=dump_json(found))
         except RefusedError:
             raise
         except (ModelError, ServiceError) as error:

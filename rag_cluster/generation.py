@@ -27,7 +27,7 @@ from rag_cluster.config import Config, LanguageModel
 from rag_cluster.errors import ConfigError
 from rag_cluster.models.encoder import choose_dtype
 from rag_cluster.models.locate import resolve_model
-from rag_cluster.models.structured import read_json
+from rag_cluster.models.structured import dump_json, read_json
 from rag_cluster.progress import Progress
 from rag_cluster.schema import GENERATED, PROMPT, rows_to_table
 from rag_cluster.steps import Step, through
@@ -203,8 +203,7 @@ def _answer(row: Mapping[str, Any]) -> dict[str, Any]:
     if row["json_schema"] is not None:
         schema = json.loads(row["json_schema"])
         try:
-            text = json.dumps(read_json(text, functools.partial(fitting, schema=schema)),
-                              ensure_ascii=False)  # fmt: skip
+            text = dump_json(read_json(text, functools.partial(fitting, schema=schema)))
         except ValueError as error:
             return answer | {"error": str(error)}
     return answer | ({"text": text} if text.strip() else {"error": "the answer is empty"})

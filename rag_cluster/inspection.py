@@ -30,6 +30,7 @@ def overview(collection: Collection) -> dict[str, Any]:
             )
         },
         "sparse": manifest.get("sparse"),
+        "facts": manifest.get("facts"),
         "metadata_dropped": _unfit(collection),
         "shards": len(manifest["shards"]),
         "bytes": sum(

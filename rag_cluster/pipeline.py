@@ -152,6 +152,7 @@ def _summary(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
              "changes", "work", "dense")  # fmt: skip
     summary = {"collection": str(path), **{name: manifest[name] for name in names}}
     summary["sparse"] = manifest.get("sparse")  # which older versions do not have
+    summary["facts"] = manifest.get("facts")
     # A manifest that was read has its keys in the order of the alphabet.
     for name in ("documents", "this_run"):
         summary[name] = {status: summary[name][status] for status in STATUSES}

@@ -8,6 +8,9 @@ ends with files of what it wrote; the second begins with the documents that the 
     FILE -> parse -> keep -> prompts -> generate -> record
                      kept documents -> chunk -> enrich -> embed -> store
 
+It writes contexts, which `enrich` puts in front of chunks, or facts, which `chunk` puts in their
+place.
+
 In late chunking a chunk gets its vector where it is cut: there is no step `embed`. Where there is
 a model of learned sparse vectors, the step `sparse` stands before `store`.
 """
@@ -28,12 +31,12 @@ import ray.data
 from numpy.typing import NDArray
 
 from rag_cluster import cluster, work
-from rag_cluster.asking import Prompts
+from rag_cluster.asking import Prompts, maker
+from rag_cluster.chunk.rewrite import Rewriter
 from rag_cluster.chunk.stage import Chunker
 from rag_cluster.config import Config
 from rag_cluster.embed import Claim, Embedder, LateEmbedder, SparseEmbedder
 from rag_cluster.enrich import Enricher
-from rag_cluster.enrich.contextual import Contextual
 from rag_cluster.generated import FOLDER, Generated
 from rag_cluster.generation import generate, whole_documents
 from rag_cluster.hashes import Hashes
@@ -180,7 +183,7 @@ class Plan:
                 *last,
             ]
         return [
-            self._chunking(chunks),
+            self._chunking(chunks, written),
             Step("enrich", enrich, chunks, chunks, None, share.task_cpus, run=self._name),
             self._embedding(chunks, vectors),
             *last,
@@ -220,8 +223,12 @@ class Plan:
     def _known(self) -> Shared[Hashes]:
         return Shared(Hashes(reuse.held_hashes(self._run.known)))
 
-    def _chunking(self, chunks: pa.Schema) -> Step:
+    def _chunking(self, chunks: pa.Schema, written: Shared[Generated] | None) -> Step:
         share, batch = self._share, self._run.config.resources.chunk_batch
+        if self._run.config.chunk.strategy == "proposition":
+            assert written is not None  # the first pass has written facts
+            rewrite = functools.partial(Rewriter, generated=written)
+            return Step("chunk", rewrite, DOCUMENT, chunks, batch, share.task_cpus, run=self._name)
         if self._run.config.chunk.strategy != "semantic":
             return Step("chunk", Chunker, DOCUMENT, chunks, batch, share.task_cpus)
         return Step(
@@ -265,7 +272,7 @@ def _prompts(
     return Prompts(
         config,
         chunk=Chunker(config, threads=threads),
-        make=functools.partial(Contextual, config),
+        make=functools.partial(maker, config),
         model=model,
         known=known(),
         work=folder,

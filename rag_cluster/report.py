@@ -70,6 +70,7 @@ def make_report(
         },
         "near_duplicates": manifest["near_duplicates"],
         "sparse": manifest["sparse"],
+        "facts": manifest.get("facts"),
         "llm": written(manifest.get("llm")),
         "estimate": estimate(stages, manifest, snapshot, config),
     }
@@ -95,6 +96,13 @@ def written(llm: dict[str, Any] | None) -> dict[str, Any] | None:
         "prompt_tokens_per_second": round(prompt / seconds, 1),
         "answers_per_second": round(counts["answers"] / seconds, 3),
     }
+
+
+def rewritten(facts: dict[str, int]) -> str:
+    """How many facts stand in the place of how many chunks, in words."""
+    kept = f"; {facts['without']:,} chunks without a usable one are indexed as they are"
+    said = f"{facts['facts']:,} facts in place of {facts['chunks']:,} chunks"
+    return said + (kept if facts["without"] else "")
 
 
 def estimate(
@@ -153,6 +161,8 @@ def readable(report: dict[str, Any]) -> list[str]:
         done += (
             f" {near['documents']:,} documents are near-duplicates of {near['clusters']:,} others."
         )
+    if facts := report.get("facts"):
+        done += f" What is searched: {rewritten(facts)}."
     if sparse := report.get("sparse"):
         done += (
             f" The sparse vectors of {sparse['model']} have {sparse['weights_per_chunk']:,.1f} "

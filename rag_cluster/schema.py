@@ -102,17 +102,18 @@ CHUNK = pa.schema(
         ("title", pa.string()),
         ("ordinal", pa.int32()),  # 0, 1, 2, ... within the document, in reading order
         ("siblings", pa.int32()),  # how many chunks the document has
-        ("kind", pa.string()),  # section, fragment, table
+        ("kind", pa.string()),  # section, fragment, table, proposition
         ("role", pa.string()),  # see Role
-        ("searchable", pa.bool_()),  # false for a section that stands only as parent of fragments
-        ("parent_id", pa.string()),  # chunk_id of the section that this is a part of; or null
+        ("searchable", pa.bool_()),  # false for what stands only as parent of fragments or facts
+        # chunk_id of the section that this is a part of, or of the chunk that it was rewritten from
+        ("parent_id", pa.string()),
         ("start", pa.int64()),
         ("end", pa.int64()),
         ("page_first", pa.int32()),  # 1-based; null without pages
         ("page_last", pa.int32()),
         ("section_path", pa.string()),
         ("header", pa.string()),  # repeated header rows of a split table; "" otherwise
-        ("text", pa.string()),  # always document.text[start:end]
+        ("text", pa.string()),  # document.text[start:end]; of a proposition the fact
         ("context", pa.string()),  # what enrichment puts in front; "" without
         ("tokens", pa.int32()),  # of `text`, by the encoder's tokenizer, without special tokens
     ]
@@ -250,9 +251,15 @@ def document_id(uri_or_record_id: str) -> str:
     return make_id("document", uri_or_record_id)
 
 
-def chunk_id(doc_id: str, start: int, end: int, kind: str, chunker: str) -> str:
-    """The id of a chunk; `chunker` is the fingerprint of the chunker's settings."""
-    return make_id("chunk", doc_id, start, end, kind, chunker)
+def chunk_id(
+    doc_id: str, start: int, end: int, kind: str, chunker: str, rewritten: str | None = None
+) -> str:
+    """The id of a chunk; `chunker` is the fingerprint of the chunker's settings.
+
+    Of a proposition the `rewritten` text is a part of its name: many share one span.
+    """
+    more = [] if rewritten is None else [rewritten]
+    return make_id("chunk", doc_id, start, end, kind, chunker, *more)
 
 
 def shard_of(doc_id: str, shards: int) -> int:

@@ -227,17 +227,40 @@ def file_digest(file: str | None, part: str | None, etag: str | None = None) -> 
 
 
 def _whole_documents(work: Path, shard: int) -> set[tuple[str, str, str]]:
-    """(doc_id, uri, content_hash) of the documents that have all their chunks in the parts."""
-    seen: set[tuple[str, str]] = set()
-    left: dict[tuple[str, str, str], int] = {}
+    """(doc_id, uri, content_hash) of the documents that have all their chunks in the parts.
+
+    Only those of the last time that a document was cut count: see `last_cut`.
+    """
+    seen: set[tuple[str, str, int]] = set()
+    left: dict[tuple[str, str, str], tuple[int, int]] = {}
     names = ["chunk_id", "siblings", "doc_id", "uri", "content_hash"]
     for table in _columns(part_files(work, CHUNKS, shard), names):
         columns = (table.column(name).to_pylist() for name in names)
-        for chunk, siblings, doc, uri, content in zip(*columns, strict=True):
-            if (chunk, content) not in seen:
-                seen.add((chunk, content))
-                left[doc, uri, content] = left.get((doc, uri, content), siblings) - 1
-    return {document for document, missing in left.items() if missing == 0}
+        for chunk, siblings, *document in zip(*columns, strict=True):
+            key = (document[0], document[1], document[2])
+            most, missing = left.get(key, (0, 0))
+            if siblings > most:
+                most, missing = siblings, siblings
+            if siblings == most and (chunk, key[2], siblings) not in seen:
+                seen.add((chunk, key[2], siblings))
+                missing -= 1
+            left[key] = (most, missing)
+    return {document for document, (_, missing) in left.items() if missing == 0}
+
+
+def last_cut(chunks: pa.Table) -> pa.Table:
+    """The chunks without such as an interrupted run has left of documents that were cut again.
+
+    With the same settings a document has other chunks only where a language model has answered
+    what it failed at before. Then there are more of them.
+    """
+    keys = list(zip(*(chunks[name].to_pylist() for name in IDENTITY[:3]), strict=True))
+    siblings = chunks["siblings"].to_pylist()
+    most: dict[tuple[str, ...], int] = {}
+    for key, count in zip(keys, siblings, strict=True):
+        most[key] = max(count, most.get(key, 0))
+    kept = [count == most[key] for key, count in zip(keys, siblings, strict=True)]
+    return chunks if all(kept) else chunks.filter(pa.array(kept))
 
 
 def _columns(paths: Iterable[Path], names: list[str]) -> Iterator[pa.Table]:

@@ -134,6 +134,15 @@ def test_json_is_asked_for_once_more_and_then_is_a_counted_failure() -> None:
     assert any("$.facts" in messages[2]["content"] for messages in repaired)
 
 
+def test_half_a_character_in_json_fails_nothing() -> None:
+    def decide(call: dict[str, Any]) -> Reply:
+        return chat_server.answer(r'{"facts": ["a smile \ud83d\ude00", "half a one \ud83d"]}', call)
+
+    with chat_server.serve(decide) as url:
+        rows = ask(url, prompts(1, FACTS))
+    assert rows[0]["text"] == '{"facts": ["a smile 😀", "half a one ?"]}'
+
+
 def request(text: str) -> Request:
     return Request((Message("user", text),), max_tokens=20)
 

@@ -70,6 +70,21 @@ def test_a_transform_needs_the_channel_that_it_is_for(kind: str) -> None:
     assert config.load(None, settings).transform.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ([], "chunk.strategy is proposition, which needs a language model: set llm.engine"),
+        (["llm.engine=fake", "enrich=contextual"], "Set enrich.kind to heading or none"),
+        (["llm.engine=fake", "embed.mode=late"], "Set embed.mode to passage"),
+    ],
+)
+def test_facts_need_a_model_and_stand_alone(settings: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config.load(None, ["chunk.strategy=proposition", *settings])
+    made = config.load(None, ["chunk.strategy=proposition", "llm.engine=fake"])
+    assert made.writes == "facts"
+
+
 def test_a_file_that_is_absent_or_no_yaml_is_named(tmp_path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         config.load(tmp_path / "none.yaml")

@@ -74,6 +74,20 @@ def test_a_sample_says_what_all_files_take(source: Path) -> None:
     assert part["sample"]["files"] == 3
 
 
+def test_facts_are_asked_for_and_expected_in_place_of_chunks(source: Path) -> None:
+    own = ["chunk.strategy=proposition", "chunk.proposition.answer_tokens=50"]
+    made = config.load(None, [*SETTINGS, *own, "chunk.size=24"])
+    found = estimate([str(source)], made, Rates(prompt=1000), sample=0)
+    # Each text is 103 tokens, in six chunks of 24 at most: about one fact for twelve tokens.
+    assert found["tokens"]["answers_at_most"] == 8 * 6 * 50
+    assert found["chunks"] == found["facts"]
+    assert 8 * 7 <= found["facts"] <= 8 * 11
+    assert found["tokens"]["embed"] == pytest.approx(8 * 103 * 1.2, rel=0.01)
+    stages = {row["stage"]: row for row in found["stages"]}
+    assert stages["facts, with cache"]["rows"] == 48
+    assert 0 < stages["facts, with cache"]["hours"] < stages["facts, without cache"]["hours"]
+
+
 def test_the_command_prints_one_json_object(source: Path) -> None:
     words = [word for setting in SETTINGS for word in ("--set", setting)]
     done = CliRunner().invoke(app, ["estimate", str(source), *words, "--json"])

@@ -22,6 +22,7 @@ from rag_cluster.work import (
     drop_unreadable,
     file_digest,
     finished,
+    last_cut,
     not_gone,
     part_files,
     part_schema,
@@ -80,6 +81,19 @@ def test_a_document_is_finished_when_all_of_its_chunks_are_there(tmp_path: Path)
     now = current(("whole", "1"), ("half", "1"), ("none", "1"), ("old", "2"))
     found = finished(tmp_path, 2, now)
     assert sorted(found["uri"].to_pylist()) == ["none", "whole"]
+
+
+def test_of_a_document_that_was_cut_twice_the_last_time_counts(tmp_path: Path) -> None:
+    rows = [document("whole"), document("half"), document("once")]
+    write_parts(table(DOCUMENT, *rows), tmp_path / DOCUMENTS, 1)
+    before = [chunk(name, at, 2) for name in ("whole", "half") for at in range(2)]
+    after = [*(chunk("whole", at, 3) for at in range(3)), chunk("half", 0, 3), chunk("once", 0, 1)]
+    for part in (before, after):
+        KeepChunks(tmp_path, 1)(table(SCHEMA, *part))
+    now = current(("whole", "1"), ("half", "1"), ("once", "1"))
+    assert sorted(finished(tmp_path, 1, now)["uri"].to_pylist()) == ["once", "whole"]
+    assert last_cut(table(SCHEMA, *before, *after)).to_pylist() == table(SCHEMA, *after).to_pylist()
+    assert last_cut(table(SCHEMA, *before)).num_rows == 4
 
 
 def test_chunks_of_another_content_do_not_finish_a_document(tmp_path: Path) -> None:

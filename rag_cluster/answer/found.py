@@ -15,10 +15,19 @@ Timings = dict[str, float]
 
 
 class Place(NamedTuple):
-    """Where one channel has a hit: its rank from 1, and the score that it gave."""
+    """Where one channel has a hit: its rank from 1, and the score that it gave.
+
+    `fact` is the sentence that was found, where the hit is a chunk that was rewritten as facts.
+    """
 
     rank: int
     score: float
+    fact: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The place as it stands in JSON."""
+        found = {} if self.fact is None else {"fact": self.fact}
+        return {"rank": self.rank, "score": round(self.score, 6)} | found
 
 
 @dataclass(frozen=True)
@@ -57,10 +66,7 @@ def hits_to_json(
         {
             "rank": hit.rank,
             "score": round(hit.score, 6),
-            "channels": {
-                name: {"rank": place.rank, "score": round(place.score, 6)}
-                for name, place in places.items()
-            },
+            "channels": {name: place.to_json() for name, place in places.items()},
             "chunk_id": hit.chunk_id,
             "doc_id": hit.doc_id,
             "uri": hit.uri,

@@ -1,6 +1,6 @@
 """Searching an opened collection.
 
-query -> transform -> encode -> channels -> fuse -> rerank -> collapse -> hits
+query -> transform -> encode -> channels -> chunks -> fuse -> rerank -> collapse -> hits
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rag_cluster.errors import UsageError
 from rag_cluster.models.ports import AsyncEncoder, Vectors
 from rag_cluster.models.together import together
 from rag_cluster.rerank import Stage, cascade
-from rag_cluster.retrieve.expand import collapse
+from rag_cluster.retrieve.expand import Sources, collapse, to_sources
 from rag_cluster.retrieve.fuse import Ranking, alpha_weights, convex, reciprocal_rank_fusion
 from rag_cluster.retrieve.route import route
 from rag_cluster.retrieve.standing import standing
@@ -94,8 +94,9 @@ class Searcher:
                     ranking = await self._rerank(query, ranking, notes, until)
             ranking = self._collapse(ranking).first(limit)
             hits = self.store.passages(ranking.rows, ranking.scores)
-            stands = standing(channels, int(ranking.rows[0])) if hits else {}
-            places = by_channel(ranking.rows, channels)
+            rankings = {name: found.ranking for name, found in channels.items()}
+            stands = standing(rankings, int(ranking.rows[0])) if hits else {}
+            places = by_channel(ranking.rows, channels, self.store)
         if transformed is not None and transformed.note is not None:
             notes.insert(0, transformed.note)
         return SearchResult(query, hits, timings, notes, transformed, stands, places)
@@ -135,20 +136,32 @@ class Searcher:
 
     async def _candidates(
         self, lookups: Sequence[Lookup], limit: int, scope: Scope, timings: Timings
-    ) -> tuple[Ranking, dict[str, Ranking]]:
+    ) -> tuple[Ranking, dict[str, Sources]]:
         """Fused rows, enough that collapsing still leaves `limit` where there are so many.
 
-        Beside them the ranking of each channel for the first lookup.
+        Beside them what each channel has for the first lookup.
         """
         config = self.config.retrieve
         depth = max(config.candidates, limit)
         while True:
+        least = 0
+        if self.store.sources is not None:  # many facts may be of few chunks
+            least = max((stage.candidates for stage in self._stages), default=0)
             found = await self._search_channels(lookups, depth, scope, timings)
-            with timed(timings, "fuse"):
-                fused = fuse_queries([lookup.query for lookup in lookups], found, config)
             exhausted = all(len(part.rows) < depth for parts in found for part in parts.values())
-            if exhausted or len(self._collapse(fused).rows) >= limit:
-                return fused, found[0]
+            with timed(timings, "fuse"):
+                chunks = [
+                    {name: to_sources(part, self.store.sources) for name, part in parts.items()}
+                    for parts in found
+                ]
+                fused = fuse_queries(
+                    [lookup.query for lookup in lookups],
+                    [{name: one.ranking for name, one in parts.items()} for parts in chunks],
+                    config,
+                )
+            enough = len(fused.rows) >= least and len(self._collapse(fused).rows) >= limit
+            if exhausted or enough:
+                return fused, chunks[0]
             depth *= 4
 
     async def _search_channels(
@@ -243,14 +256,17 @@ def fuse(query: str, rankings: Mapping[str, Ranking], config: Retrieve) -> Ranki
             return convex(rankings, alpha_weights(alpha, rankings.keys(), weights))
 
 
-def by_channel(rows: NDArray[np.int64], channels: Mapping[str, Ranking]) -> list[dict[str, Place]]:
+def by_channel(
+    rows: NDArray[np.int64], channels: Mapping[str, Sources], store: ChunkStore
+) -> list[dict[str, Place]]:
     """For each of the rows (int64 [n]) its place in the rankings that have it."""
     places: list[dict[str, Place]] = [{} for _ in rows]
     wanted = {int(row): number for number, row in enumerate(rows)}
-    for name, ranking in channels.items():
+    for name, (ranking, found) in channels.items():
         for at in np.flatnonzero(np.isin(ranking.rows, rows)):
-            place = Place(int(at) + 1, float(ranking.scores[at]))
-            places[wanted[int(ranking.rows[at])]][name] = place
+            row = int(ranking.rows[at])
+            fact = None if found[at] == row else store.table["text"][int(found[at])].as_py()
+            places[wanted[row]][name] = Place(int(at) + 1, float(ranking.scores[at]), fact)
     return places
 
 

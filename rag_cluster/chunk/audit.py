@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from rag_cluster.schema import chunk_id
 
 Row = Mapping[str, Any]
+PROPOSITION = "proposition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,9 @@ def audit(documents: pa.Table, chunks: pa.Table, chunker: str | None = None) -> 
     Checked: a chunk's document is there and was parsed; its text is the document's text at its
     span, and not blank; ids are unique and, where `chunker` (its fingerprint) is given, the hash of
     what they stand for; ordinals are 0, 1, 2, ... in reading order; a parent is a section of the
-    same document, stands before its parts and contains them; pages are the document's.
+    same document, stands before its parts and contains them; what is not searched is the parent of
+    something; pages are the document's. Of a proposition, whose text is not the document's, the
+    parent is the chunk that it was rewritten from, which has its span and is not searched.
     """
     by_document: dict[str, list[Row]] = {}
     for row in chunks.to_pylist():
@@ -59,6 +63,7 @@ def _of_document(document: Row, rows: list[Row], chunker: str | None) -> list[Pr
         return [Problem(row["chunk_id"], what) for row in rows]
     rows = sorted(rows, key=lambda row: row["ordinal"])
     pages = {page["number"] for page in document["pages"] or []}
+    parents = {row["parent_id"] for row in rows}
     earlier: dict[str, Row] = {}
     start = 0
     found: list[Problem] = []
@@ -67,7 +72,8 @@ def _of_document(document: Row, rows: list[Row], chunker: str | None) -> list[Pr
             *_span(document["text"], row),
             *_identity(row, chunker),
             *_place(row, ordinal, start),
-            *_parent(row, earlier),
+            *(_source(row, earlier) if row["kind"] == PROPOSITION else _parent(row, earlier)),
+            *_stands_for(row, parents),
             *_pages(row, pages),
         ]
         found.extend(Problem(row["chunk_id"], what) for what in wrong)
@@ -80,7 +86,7 @@ def _span(text: str, row: Row) -> list[str]:
     start, end = row["start"], row["end"]
     if not 0 <= start < end <= len(text):
         return [f"its span [{start}, {end}) is not in the document's {len(text)} characters"]
-    if text[start:end] != row["text"]:
+    if row["kind"] != PROPOSITION and text[start:end] != row["text"]:
         return [f"its text is not the document's at [{start}, {end})"]
     return [] if row["text"].strip() else ["its text is blank"]
 
@@ -88,7 +94,8 @@ def _span(text: str, row: Row) -> list[str]:
 def _identity(row: Row, chunker: str | None) -> list[str]:
     if chunker is None:
         return []
-    known = chunk_id(row["doc_id"], row["start"], row["end"], row["kind"], chunker)
+    rewritten = row["text"] if row["kind"] == PROPOSITION else None
+    known = chunk_id(row["doc_id"], row["start"], row["end"], row["kind"], chunker, rewritten)
     return [] if row["chunk_id"] == known else [f"its id should be {known}"]
 
 
@@ -111,6 +118,26 @@ def _parent(row: Row, earlier: Mapping[str, Row]) -> list[str]:
     if not (parent["start"] <= row["start"] and row["end"] <= parent["end"]):
         wrong.append("it reaches out of its parent")
     return wrong
+
+
+def _source(row: Row, earlier: Mapping[str, Row]) -> list[str]:
+    source = earlier.get(row["parent_id"])
+    if source is None:
+        return [f"what it was rewritten from, {row['parent_id']}, is not before it"]
+    wrong = []
+    if source["kind"] not in ("section", "fragment"):
+        wrong.append(f"it was rewritten from a {source['kind']}")
+    if source["searchable"]:
+        wrong.append("what it was rewritten from is searched beside it")
+    if (source["start"], source["end"]) != (row["start"], row["end"]):
+        wrong.append("its span is not that of what it was rewritten from")
+    return wrong
+
+
+def _stands_for(row: Row, parents: AbstractSet[str]) -> list[str]:
+    if row["searchable"] or row["chunk_id"] in parents:
+        return []
+    return ["it is not searched, and nothing is in its place"]
 
 
 def _pages(row: Row, pages: set[int]) -> list[str]:

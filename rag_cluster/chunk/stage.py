@@ -42,7 +42,8 @@ class Chunker:
     """Cuts documents into chunks, each a span of its document's text.
 
     Documents whose status is not "ok" give none. `tokens` is each chunk's own count. A chunk is
-    larger than `chunk.size` only if it is one formula or one table row, which are never cut.
+    larger than `chunk.size` only if it is one formula or one table row, which are never cut. Of the
+    strategy `proposition` these are the chunks that are rewritten: see `chunk.rewrite`.
 
     A strategy that compares vectors loads the configuration's encoder, which computes with
     `threads` threads, unless it is given one.
@@ -151,7 +152,7 @@ def _pieces(document: Document, settings: Chunk, links: Links | None) -> list[Pi
             return sentence(document, settings)
         case "recursive":
             return recursive(document, settings)
-        case "section":
+        case "section" | "proposition":
             return section(document, settings)
         case "semantic":
             assert links is not None

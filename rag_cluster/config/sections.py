@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rag_cluster import prompts
+from rag_cluster.config.chunking import Chunk, check_facts
 from rag_cluster.config.guardrails import Guardrails
 from rag_cluster.config.indexing import Embed, Index, Sparse
 from rag_cluster.config.search import Rerank, Retrieve, Transform, check_queries
@@ -34,39 +35,6 @@ class Parse(Section):
     record_text: str = key("text", "records: the field with the text")
     record_title: str = key("title", "records: the field with the title")
     record_part_mb: int = key(8, "records: MiB of a file that are read as one task", ge=1)
-
-
-class Semantic(Section):
-    window: int = key(
-        1, "sentences on either side of a gap that are compared by their vectors", ge=1, le=3
-    )
-    percentile: float = key(
-        25.0, "cut at gaps less alike than so many percent of the document's", ge=0, le=100
-    )
-    threshold: float | None = key(
-        None, "cut where the cosine is below this, instead of at a percentile", ge=-1, le=1
-    )
-
-
-class Chunk(Section):
-    strategy: Literal["section", "fixed", "sentence", "recursive", "semantic"] = key(
-        "section",
-        "section = chunks follow the heading tree; fixed = windows of tokens; sentence = whole "
-        "sentences; recursive = paragraph, line, sentence, word; semantic = sentences up to a "
-        "change of subject, by the encoder's vectors",
-    )
-    size: int = key(180, "most tokens of a chunk's text, by the encoder's tokenizer", ge=8)
-    overlap: int = key(0, "tokens that neighbouring chunks of one section share", ge=0)
-    min_size: int = key(24, "a chunk under this many tokens joins its neighbour", ge=0)
-    semantic: Semantic = key(Semantic(), "where the strategy semantic cuts")
-
-    @model_validator(mode="after")
-    def _overlap_is_smaller(self) -> Chunk:
-        if self.overlap >= self.size:
-            raise ValueError(f"overlap ({self.overlap}) must be smaller than size ({self.size})")
-        if self.overlap and self.strategy == "semantic":
-            raise ValueError("chunks of the strategy semantic share nothing: set overlap to 0")
-        return self
 
 
 class LanguageModel(Section):
@@ -150,7 +118,7 @@ class Answer(Section):
 
 
 class Generate(Section):
-    kind: Literal["extractive", "openai", "transformers"] = key(
+    kind: Literal["extractive", "openai", "transformers", "vllm"] = key(
         "extractive",
         "extractive = sentences of the passages, no model; openai = any OpenAI-compatible server; "
         "transformers = a local causal language model",
@@ -263,16 +231,21 @@ class Config(Section):
         return self.model_dump(mode="json", exclude={"service"})
 
     @property
-    def writes(self) -> Literal["contexts"] | None:
+    def writes(self) -> Literal["contexts", "facts"] | None:
         """What a language model writes for the chunks at ingest; None for nothing."""
         return "contexts" if self.enrich.contextual else None
 
     @model_validator(mode="after")
     def _has_a_language_model(self) -> Config:
-        if self.enrich.contextual and self.llm.engine == "none":
+        asking = {
+            "contexts": f"enrich.kind is {self.enrich.kind}",
+            "facts": "chunk.strategy is proposition",
+        }
+        if self.writes is not None and self.llm.engine == "none":
+        if self.chunk.strategy == "proposition":
+            return "facts"
             raise ValueError(
-                f"enrich.kind is {self.enrich.kind}, which needs a language model: set llm.engine "
-                "and llm.model"
+                f"{asking[self.writes]}, which needs a language model: set llm.engine and llm.model"
             )
         return self
 
@@ -280,6 +253,12 @@ class Config(Section):
     def _has_a_sparse_model(self) -> Config:
         if "splade" in self.retrieve.channels and self.sparse.model is None:
             raise ValueError(
+
+    @model_validator(mode="after")
+    def _facts_stand_alone(self) -> Config:
+        if self.writes == "facts":
+            check_facts(self.enrich.kind, self.embed.mode)
+        return self
                 "retrieve.channels has splade, which searches sparse vectors: set sparse.model, "
                 "and ingest with it"
             )

@@ -26,7 +26,15 @@ from rag_cluster.index.documents import (
 )
 from rag_cluster.schema import GENERATED, chunk_schema, conform, indexed_text
 from rag_cluster.storage.files import read_shard, shard_name, write_table
-from rag_cluster.work import CHUNKS, DOCUMENTS, SPARSE, document_keys, file_digests, part_schema
+from rag_cluster.work import (
+    CHUNKS,
+    DOCUMENTS,
+    SPARSE,
+    document_keys,
+    file_digests,
+    last_cut,
+    part_schema,
+)
 
 LEFT_OUT = "left_out"
 
@@ -44,6 +52,7 @@ class Gathered:
     truncated_chunks: int = 0
     truncated_tokens: int = 0
     weights: int = 0  # of learned sparse vectors
+    facts: Counter[str] = field(default_factory=Counter)  # see `count_facts`
     statistics: lexical.Statistics | None = None
 
 
@@ -58,7 +67,7 @@ def gather_shard(shard: int, job: Job) -> Gathered:
     rows = part_schema(job.config.metadata.fields, job.dim, sparse=sparse)
     new, before = new_documents(shard, job), old_rows(job, DOCUMENTS, shard)
     documents = marked(with_those_that_stay(new, before, job), job.duplicates)
-    made = chunks_of(read_parts(job.work, CHUNKS, shard, rows), documents)
+    made = chunks_of(last_cut(read_parts(job.work, CHUNKS, shard, rows)), documents)
     chunks = _with_old_chunks(job, shard, documents, made, before)
     chunks = _filled(chunks, job)
     documents = documents.sort_by("doc_id")
@@ -88,9 +97,25 @@ def gather_shard(shard: int, job: Job) -> Gathered:
         truncated_chunks=int((truncated > 0).sum()),
         truncated_tokens=int(truncated.sum()),
         weights=pc.sum(pc.list_value_length(found["terms"])).as_py() or 0 if sparse else 0,
+        facts=count_facts(chunks) if job.config.writes == "facts" else Counter(),
         statistics=lexical.statistics(texts_of(found), job.config.index.lexical)
         if job.config.index.lexical.kind == "bm25s"
         else None,
+    )
+
+
+def count_facts(chunks: pa.Table) -> Counter[str]:
+    """How many `facts` there are, of how many `chunks`, and how many chunks are `without` any.
+
+    These are indexed as they were cut. Tables, and what is no body text, are not counted.
+    """
+    facts = chunks.filter(pc.equal(chunks["kind"], "proposition"))
+    whole = chunks.filter(chunks["searchable"])
+    whole = whole.filter(pc.is_in(whole["kind"], value_set=pa.array(["section", "fragment"])))
+    return Counter(
+        facts=facts.num_rows,
+        chunks=len(pc.unique(facts["parent_id"])),
+        without=pc.sum(pc.equal(whole["role"], "body")).as_py() or 0,
     )
 
 

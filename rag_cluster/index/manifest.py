@@ -54,6 +54,7 @@ def make_manifest(
         "dense": {"factory": factory},
         "lexical": config.index.lexical.model_dump(mode="json"),
         "sparse": _sparse(config, gathered),
+        "facts": _facts(config, gathered),
         "documents": {status: documents[status] for status in STATUSES},
         "documents_total": sum(documents.values()),
         "changes": {
@@ -87,6 +88,14 @@ def _sparse(config: Config, gathered: list[Gathered]) -> dict[str, Any] | None:
         "weights": weights,
         "weights_per_chunk": round(weights / max(1, chunks), 1),
     }
+
+
+def _facts(config: Config, gathered: list[Gathered]) -> dict[str, int] | None:
+    """The counts of `gather.count_facts` over all shards; None where no chunk is rewritten."""
+    if config.writes != "facts":
+        return None
+    counts = sum((g.facts for g in gathered), Counter())
+    return {name: counts[name] for name in ("facts", "chunks", "without")}
 
 
 def _version_of(library: str) -> str | None:

@@ -77,3 +77,11 @@ def read_json(answer: str, read: Callable[[Any], Value]) -> Value:
         return read(found)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"the JSON is not what was asked for: {error}") from None
+
+
+def dump_json(value: Any) -> str:
+    """The JSON text of a value that a model gave, as it can be stored.
+
+    Half of a surrogate pair, which a model may leave of a character, becomes a question mark.
+    """
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")

@@ -1,5 +1,6 @@
 """From hits to what a reader needs: fewer of the same section or document, more around each.
 
+Where facts that a chunk was rewritten as are searched, the chunk stands for them.
 The chunk store is a port: `rag_cluster.storage` has the real one.
 """
 
@@ -7,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rag_cluster.retrieve.fuse import Ranking
 from rag_cluster.schema import Passage
@@ -54,6 +57,28 @@ def collapse(ranking: Ranking, by: Collapse, table: pa.Table) -> Ranking:
         first.setdefault(key, place)
     places = list(first.values())
     return Ranking(ranking.rows[places], ranking.scores[places])
+
+
+class Sources(NamedTuple):
+    """A ranking of chunks, and for each of them the row that was found, int64 [n].
+
+    That is another one where what was found is a fact that the chunk was rewritten as.
+    """
+
+    ranking: Ranking
+    found: NDArray[np.int64]
+
+
+def to_sources(ranking: Ranking, sources: NDArray[np.int64] | None) -> Sources:
+    """The chunks that the rows stand for, each once, where its best row stands.
+
+    `sources` has for each row that of the chunk which it was rewritten from; None where no row was.
+    """
+    if sources is None:
+        return Sources(ranking, ranking.rows)
+    rows = sources[ranking.rows]
+    best = np.sort(np.unique(rows, return_index=True)[1])
+    return Sources(Ranking(rows[best], ranking.scores[best]), ranking.rows[best])
 
 
 def expand(

@@ -10,12 +10,13 @@ from rag_cluster.show import console, table
 def estimate(found: dict[str, Any]) -> None:
     """The corpus in a line, and a row for each stage."""
     sample, tokens = found["sample"], found["tokens"]
+    facts = f" (of them about {found['facts']:,} facts)" if found["facts"] else ""
     out = console()
     out.print(
         f"{found['files']:,} files ({found['bytes'] / 2**20:,.1f} MiB), of which "
         f"{sample['files']:,} were read ({sample['failed']:,} documents failed): about "
-        f"{found['documents']:,} documents, {found['chunks']:,} chunks, {tokens['embed']:,} tokens "
-        "to embed",
+        f"{found['documents']:,} documents, {found['chunks']:,} chunks{facts}, "
+        f"{tokens['embed']:,} tokens to embed",
         highlight=False, markup=False, soft_wrap=True,
     )  # fmt: skip
     if tokens["prompts_without_cache"]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from rag_cluster.report import rewritten
 from rag_cluster.show import console, table
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ def summary(result: dict[str, Any]) -> None:
         f"chunked, {work['texts']:,} texts embedded",
         highlight=False,
     )
+    if result["facts"]:
+        out.print(f"searched are {rewritten(result['facts'])}", highlight=False, soft_wrap=True)
     if result["sparse"]:
         out.print(f"sparse vectors: {described(result['sparse'])}", highlight=False, soft_wrap=True)
     if (near := result["near_duplicates"]) and near["documents"]:

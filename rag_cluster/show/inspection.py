@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from rag_cluster.report import rewritten
 from rag_cluster.show import console, table
 from rag_cluster.show.ingest import described
 
@@ -38,13 +39,14 @@ def _overview(out: Console, content: Report) -> None:
     rows = table("", "")
     documents = content["documents"]
     near = content["near_duplicates"]
-    encoder, sparse = content["encoder"], content["sparse"]
+    encoder, sparse, facts = content["encoder"], content["sparse"], content["facts"]
     for name, value in (
         ("collection", content["collection"]),
         ("version", f"{content['version']}, made {content['created']}"),
         ("documents", ", ".join(f"{count:,} {status}" for status, count in documents.items())),
         ("near-duplicates", f"{near['documents']:,}" if near else "not looked for"),
         ("chunks", f"{content['chunks']:,}, of them {content['searchable']:,} searchable"),
+        ("facts", rewritten(facts) if facts else "none"),
         ("encoder", f"{encoder['model']}, {encoder['dim']} dimensions"),
         ("dense index", content["dense"]["factory"]),
         ("lexical index", content["lexical"]["kind"]),

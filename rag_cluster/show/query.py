@@ -25,9 +25,12 @@ def hits(result: SearchResult) -> None:
         out.print(Text(line), soft_wrap=True)
     if not result.hits:
         out.print("nothing found")
-    for passage in result.hits:
+    by_channel = result.by_channel or [{}] * len(result.hits)
+    for passage, places in zip(result.hits, by_channel, strict=True):
         out.print(Text(f"{passage.rank:>3}. {_source(passage)}", style="bold"), soft_wrap=True)
         out.print(Text(f"     {_shortened(passage.text)}"), soft_wrap=True)
+        for fact in dict.fromkeys(place.fact for place in places.values() if place.fact):
+            out.print(Text(f"     found by: {fact}"), soft_wrap=True)
     for note in result.notes:
         out.print(Text(f"note: {note}"), soft_wrap=True)
     _timings(out, result.timings_ms)

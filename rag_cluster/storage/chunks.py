@@ -61,24 +61,64 @@ class ChunkStore:
         return self._rows[chunk_id]
 
     def parent(self, row: int) -> int | None:
-        """The row of the section that a fragment is a part of."""
+        """The row of the section that a fragment is a part of, or of the chunk of a fact."""
         parent = self._value("parent_id", row)
         return None if parent is None else self._parents.get(parent)
 
     def neighbours(self, row: int, n: int) -> list[int]:
         """The rows of up to `n` chunks before and `n` after, in order, within the same section."""
-        home = self._section(row)
+        home, place = self._section(row), self._place(row)
+        if place is None:  # a section that stands only as the parent of its parts
+            return []
         before: list[int] = []
         after: list[int] = []
         for found, steps in (
-            (before, range(row - 1, max(0, row - n) - 1, -1)),
-            (after, range(row + 1, min(self.searchable, row + n + 1))),
+            (before, range(place - 1, max(0, place - n) - 1, -1)),
+            (after, range(place + 1, min(len(self._reading), place + n + 1))),
         ):
             for other in steps:
-                if self._section(other) != home:
+                if self._section(int(self._reading[other])) != home:
                     break
-                found.append(other)
+                found.append(int(self._reading[other]))
         return [*reversed(before), *after]
+
+    @functools.cached_property
+    def sources(self) -> NDArray[np.int64] | None:
+        """For each row that of the chunk whose rewritten text it is, else itself; int64 [rows].
+
+        None where nothing is rewritten: then every row stands for itself.
+        """
+        rewritten = pc.equal(self.table.column("kind"), "proposition").to_numpy()
+        if not rewritten.any():
+            return None
+        rows = np.arange(len(self), dtype=np.int64)
+        facts = np.flatnonzero(rewritten)
+        chunks = self.table.column("chunk_id").slice(self.searchable).combine_chunks()
+        parents = self.table.column("parent_id").take(pa.array(facts))
+        found = pc.fill_null(pc.index_in(parents, value_set=chunks), -1).to_numpy()
+        rows[facts] = np.where(found < 0, facts, self.searchable + found)
+        return rows
+
+    @functools.cached_property
+    def _reading(self) -> NDArray[np.int64]:
+        """The rows that can be hits, document by document, in reading order."""
+        if self.sources is None:
+            return np.arange(self.searchable, dtype=np.int64)
+        rows = np.unique(self.sources[: self.searchable])
+        keys = [("doc_id", "ascending"), ("ordinal", "ascending")]
+        order = pc.sort_indices(self.table.select(["doc_id", "ordinal"]).take(rows), sort_keys=keys)
+        reading: NDArray[np.int64] = rows[order.to_numpy()]
+        return reading
+
+    def _place(self, row: int) -> int | None:
+        """Where a row stands in `_reading`; None where it does not."""
+        if self.sources is None:
+            return row if row < self.searchable else None
+        return self._places.get(row)
+
+    @functools.cached_property
+    def _places(self) -> dict[int, int]:
+        return {int(row): place for place, row in enumerate(self._reading)}
 
     def _value(self, column: str, row: int) -> Any:
         return self.table.column(column)[row].as_py()

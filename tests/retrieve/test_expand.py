@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rag_cluster.retrieve.expand import collapse, expand
+from rag_cluster.retrieve.expand import collapse, expand, to_sources
 from rag_cluster.retrieve.fuse import Ranking
 from rag_cluster.schema import Passage
 
@@ -100,3 +100,20 @@ def test_parent_comes_once():
 
 def test_none_adds_nothing():
     assert shown(expand(hits(3, 4), Store(), "none")) == ["f3", "a"]
+
+
+def test_facts_become_their_chunk_at_the_place_of_the_best_one():
+    # Rows 0 to 3 are facts of the chunks 5 and 6, row 4 stands for itself.
+    sources = np.array([5, 6, 5, 6, 4, 5, 6])
+    found = to_sources(ranked(2, 4, 3, 0, 1), sources)
+    assert found.ranking.rows.tolist() == [5, 4, 6]
+    assert found.ranking.scores.tolist() == [1.0, 0.75, 0.5]
+    assert found.found.tolist() == [2, 4, 3]
+
+
+def test_without_facts_a_ranking_is_what_it_was():
+    ranking = ranked(3, 1)
+    found = to_sources(ranking, None)
+    assert found.ranking is ranking
+    assert found.found.tolist() == [3, 1]
+    assert to_sources(ranked(), np.arange(4)).found.tolist() == []

@@ -64,6 +64,38 @@ def test_neighbours_stay_in_their_section_and_fragments_know_their_parent() -> N
     assert made.parent(made.row_of("a-3")) is None
 
 
+def test_facts_know_their_chunk_and_chunks_their_neighbours() -> None:
+    def fact(doc: str, ordinal: int, parent: str) -> dict[str, object]:
+        return chunk(doc, ordinal, kind="proposition", parent_id=parent, section_path="S")
+
+    rows = [
+        chunk("a", 0, kind="section", searchable=False, section_path="S"),
+        chunk("a", 1, parent_id="a-0", section_path="S", searchable=False),
+        fact("a", 2, "a-1"),
+        fact("a", 3, "a-1"),
+        chunk("a", 4, parent_id="a-0", section_path="S"),
+        chunk("a", 5, parent_id="a-0", section_path="S", searchable=False),
+        fact("a", 6, "a-5"),
+        chunk("b", 0, section_path="S", searchable=False),
+        fact("b", 1, "b-0"),
+    ]
+    made = store(rows, 3)
+    assert made.sources is not None
+    names = made.table.column("chunk_id").to_pylist()
+    meant = {name: names[row] for name, row in zip(names, made.sources.tolist(), strict=True)}
+    assert {name: source for name, source in meant.items() if name != source} == {
+        "a-2": "a-1", "a-3": "a-1", "a-6": "a-5", "b-1": "b-0",
+    }  # fmt: skip
+    near = {name: [names[row] for row in made.neighbours(made.row_of(name), 1)] for name in names}
+    assert near["a-1"] == ["a-4"]
+    assert near["a-4"] == ["a-1", "a-5"]
+    assert near["a-5"] == ["a-4"]
+    assert near["b-0"] == near["a-0"] == []
+    assert made.parent(made.row_of("a-1")) == made.row_of("a-0")
+    assert store(ROWS, 2).sources is None
+    assert store(ROWS, 2).neighbours(store(ROWS, 2).row_of("a-0"), 1) == []
+
+
 def test_passages_keep_order_and_rank_from_one() -> None:
     made = store(ROWS, 2)
     rows = np.array([made.row_of("c-0"), made.row_of("a-3")])
