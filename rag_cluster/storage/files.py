@@ -45,6 +45,13 @@ def row_groups(path: Path) -> int:
     return count
 
 
+def rows_of_groups(path: Path) -> list[int]:
+    """The number of rows of each row group of a Parquet file."""
+    with path.open("rb") as file:
+        metadata = pq.ParquetFile(file).metadata
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+
 def column_names(path: Path) -> list[str]:
     """The names of the columns of a Parquet file."""
     with path.open("rb") as file:
