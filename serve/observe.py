@@ -1,39 +1,121 @@
-"""What is kept of every query."""
+"""What is kept of requests and queries: metrics, a line in the log, spans of a trace."""
 
 from __future__ import annotations
 
-import time
-import uuid
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rag_cluster.answer.found import SearchResult
-from rag_cluster.answer.writing import Answer
-from serve.keys import Caller
-from serve.options import Options
+from rag_cluster.config import Config
+from serve.metrics import (
+    CACHE,
+    EMPTY,
+    FIRST_TOKEN_SECONDS,
+    STAGE_SECONDS,
+    TOKENS,
+    VERDICTS,
+    VERSION,
+    LocalMeters,
+    Meters,
+)
+from serve.querylog import QueryLog
+from serve.record import REQUEST_SPAN, Record
+
+if TYPE_CHECKING:
+    from serve.traces import RequestSpan, Traces
+
+__all__ = ["Observer", "Record"]
+
+log = logging.getLogger(__name__)
+
+# The routes by the names that records have.
+TEMPLATES = {"search": "/v1/search", "ask": "/v1/ask", "chat": "/v1/chat/completions"}
 
 
 @dataclass
-class Record:
-    """One query, filled in while it is answered. `status` is that of the HTTP reply."""
-
-    route: str
-    caller: Caller
-    question: str
-    options: Options
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    began: float = field(default_factory=time.time)
-    version: str | None = None
-    found: SearchResult | None = None
-    answer: Answer | None = None
-    status: int = 200
-    code: str | None = None
-    seconds: float = 0.0
-    extra: dict[str, Any] = field(default_factory=dict)
-
-
 class Observer:
-    """Is told of every query when it has ended."""
+    """Is told of every request, and of every query when it has ended."""
+
+    meters: Meters = field(default_factory=LocalMeters)
+    log: QueryLog | None = None
+    traces: Traces | None = None
+    _version: str | None = field(default=None, init=False)
+
+    @classmethod
+    def of(cls, config: Config, meters: Meters, replica: str | None = None) -> Observer:
+        """The observer that a configuration asks for; `replica` names its file of the log.
+
+        Raises ConfigError and MissingExtraError.
+        """
+        traces, lines = None, None
+        if config.service.otlp is not None:
+            from serve.traces import Traces
+
+            traces = Traces.to(config.service.otlp)
+        if config.service.log.folder is not None:
+            lines = QueryLog(config, meters, replica)
+        return cls(meters, lines, traces)
+
+    def close(self) -> None:
+        """Writes and sends what is still to be written and sent."""
+        if self.log is not None:
+            self.log.close()
+        if self.traces is not None:
+            self.traces.close()
+
+    @contextlib.contextmanager
+    def request_span(
+        self, method: str, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Iterator[RequestSpan | None]:
+        """The span of a request, where traces are kept: queries within it become its children."""
+        if self.traces is None:
+            yield None
+            return
+        span = self.traces.request(method, headers)
+        token = REQUEST_SPAN.set(span)
+        try:
+            yield span
+        finally:
+            REQUEST_SPAN.reset(token)
 
     def ended(self, record: Record) -> None:
-        """Keeps what is to be kept of it."""
+        """Keeps what is to be kept of a query. A failure here is logged: the query stands."""
+        try:
+            self._count(record)
+            if self.log is not None:
+                self.log.add(record)
+            if record.span is not None:
+                record.span.stages(record)
+        except Exception:  # the query was answered, whatever becomes of its record
+            log.exception("the query %s was not recorded", record.id)
+
+    def version(self, name: str | None) -> None:
+        """Says which version of the collection answers."""
+        if name is None or name == self._version:
+            return
+        if self._version is not None:
+            self.meters.set(VERSION, 0, version=self._version)
+        self.meters.set(VERSION, 1, version=name)
+        self._version = name
+
+    def _count(self, record: Record) -> None:
+        meters, route = self.meters, TEMPLATES.get(record.route, record.route)
+        self.version(record.version)
+        for stage, milliseconds in record.timings_ms.items():
+            if stage != "first_token":
+                meters.observe(STAGE_SECONDS, milliseconds / 1e3, route=route, stage=stage)
+        first = record.extra.get("first_token_s")
+        if first is not None:
+            meters.observe(FIRST_TOKEN_SECONDS, first, route=route)
+        if record.found is not None:
+            if not record.found.hits:
+                meters.add(EMPTY, route=route)
+            for cache, hit in record.found.cached.items():
+                meters.add(CACHE, cache=cache, result="hit" if hit else "miss")
+        if record.answer is not None:
+            meters.add(TOKENS, record.answer.prompt_tokens, kind="prompt")
+            meters.add(TOKENS, record.answer.completion_tokens, kind="completion")
+            for verdict in record.answer.guardrails:
+                meters.add(VERDICTS, rule=verdict.rule, status=verdict.status)

@@ -36,7 +36,8 @@ class SearchResult:
 
     `notes` say what fell back and why; `transformed` what was searched in place of the query;
     `standing` how far the best hit stands out in each channel (`retrieve.standing`). `by_channel`
-    has for each hit the channels that found it for the query itself.
+    has for each hit the channels that found it for the query itself. `cached` says of each cache
+    that was asked whether it had the answer.
     """
 
     query: str
@@ -46,6 +47,7 @@ class SearchResult:
     transformed: Transformed | None = None
     standing: Mapping[str, float] = field(default_factory=dict)
     by_channel: Sequence[Mapping[str, Place]] = ()
+    cached: Mapping[str, bool] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The object that `search --json` prints."""

@@ -38,7 +38,11 @@ class Limits(Section):
     """What a request may ask for."""
 
     body_kb: int = key(256, "KiB of a request's body", ge=1)
+    body_s: float = key(10.0, "seconds that a body may take to come", gt=0)
     query_chars: int = key(4000, "characters of a query or question", ge=1)
+    filter_conditions: int = key(
+        100, "conditions of a filter, combinations included: each is a look at all chunks", ge=1
+    )
     top_k: int = key(100, "most hits", ge=1)
     max_tokens: int = key(2000, "most tokens of an answer", ge=1)
     deadline_ms: int = key(60_000, "milliseconds that a request may take, and its default", ge=1)
@@ -58,6 +62,11 @@ class QueryLog(Section):
     text: bool = key(False, "whether the question's text is written")
     max_mb: int = key(64, "MiB of a file, after which another one is begun", ge=1)
     files: int = key(8, "files kept of each replica", ge=1)
+    days: int | None = key(
+        None,
+        "days after which files are deleted, of replicas that are gone too; null = never",
+        ge=1,
+    )
 
 
 class Service(Section):
@@ -81,6 +90,7 @@ class Service(Section):
         Replicas(max_ongoing_requests=64, cpus=0.1, target_ongoing_requests=32), "the HTTP API"
     )
     retriever: Replicas = key(Replicas(cpus=0.4), "searches an opened version")
+    group: Replicas = key(Replicas(cpus=0.4), "searches a group of shards, where there are groups")
     encoder: Replicas = key(
         Replicas(cpus=0.5, max_ongoing_requests=32, target_ongoing_requests=16),
         "query to vector, several queries at a time",
