@@ -14,7 +14,7 @@ from ray.serve import Application
 from ray.serve.config import AutoscalingConfig
 from ray.serve.deployment import Deployment
 
-from rag_cluster.config import Config, Replicas, read_tree
+from rag_cluster.config import Config, Replicas, Service, read_tree
 from rag_cluster.errors import ConfigError
 from serve.backend import service_config
 from serve.deployments import (
@@ -24,7 +24,8 @@ from serve.deployments import (
     Reranker,
     RetrieverReplica,
 )
-from serve.keys import Keys
+from serve.groups import Group
+from serve.keys import keys_of
 
 RETRY_AFTER_S = 1
 DOWNSCALE_S = 300.0
@@ -52,13 +53,23 @@ def application(collection: str, settings: Mapping[str, Any]) -> Application:
     service = config.service
     encoder = deployed(Encoder, "Encoder", service.encoder).bind(config)
     reranker = deployed(Reranker, "Reranker", _used(config)).bind(config)
+    groups = _groups(collection, settings, service)
     retriever = deployed(RetrieverReplica, "Retriever", service.retriever).bind(
-        collection, settings, service.poll_s, encoder, reranker
+        collection, settings, service.poll_s, encoder, reranker, *groups
     )
     generator = _generator(config, encoder)
     return deployed(Http, "Ingress", service.ingress).bind(
         config, retriever, encoder, reranker, generator
     )
+
+
+def _groups(collection: str, settings: Mapping[str, Any], service: Service) -> list[Application]:
+    """Deployments of the shards' indexes, where they are not all in the retriever."""
+    number = service.shard_groups
+    return [
+        deployed(Group, f"Shards{at}", service.group).bind(collection, settings, at, number)
+        for at in range(number if number > 1 else 0)
+    ]
 
 
 def _generator(config: Config, encoder: Application) -> Application:
@@ -78,9 +89,8 @@ def _generator(config: Config, encoder: Application) -> Application:
 
 
 def settled(config: Config) -> Config:
-    """The configuration, once its keys are found to be good. Raises ConfigError."""
-    if config.service.keys is not None:
-        Keys.read(config.service.keys).check(config.metadata.fields)
+    """The configuration, once its keys are found to be good, or not needed. Raises ConfigError."""
+    keys_of(config)
     return config
 
 

@@ -24,8 +24,14 @@ from rag_cluster.storage import Collection
 from serve.api import create_app
 from serve.api.service import Service
 from serve.backend import Backend, models_over
-from serve.handles import EncoderHandle, GeneratorHandle, RerankerHandle, RetrieverHandle
-from serve.keys import Keys
+from serve.handles import (
+    EncoderHandle,
+    GeneratorHandle,
+    GroupHandle,
+    RerankerHandle,
+    RetrieverHandle,
+)
+from serve.keys import keys_of
 from serve.metrics import RayMeters
 from serve.models import Encoding, Scoring, Writing
 from serve.observe import Observer
@@ -68,6 +74,10 @@ class Encoder:
         """See `Encoding.late_interaction`."""
         return await self._encoding.late_interaction(query, texts)
 
+    async def tokens(self, texts: Sequence[str], kind: Kind) -> tuple[list[int], int]:
+        """See `Encoding.tokens`."""
+        return await self._encoding.tokens(texts, kind)
+
     async def describe(self) -> tuple[int, str]:
         """See `Encoding.describe`."""
         return await self._encoding.describe()
@@ -97,13 +107,15 @@ class RetrieverReplica:
         every_s: float,
         encoder: DeploymentHandle,
         reranker: DeploymentHandle,
+        *groups: DeploymentHandle,
     ) -> None:
         encodes, scores = EncoderHandle(encoder), RerankerHandle(reranker)
 
         def make(config: Config, version: Collection) -> Models:
             return models_over(encodes, scores, config, version)
 
-        self._published = Published(collection, settings, make, encodes.describe)
+        parts = [GroupHandle(group) for group in groups]
+        self._published = Published(collection, settings, make, encodes.describe, parts)
         await self._published.open()
         self._retriever = Retriever(self._published)
         self._following = asyncio.create_task(self._published.follow(every_s))
@@ -191,10 +203,9 @@ class Http:
             RerankerHandle(reranker),
             GeneratorHandle(generator),
         )
-        source = config.service.keys
         replica = serve.get_replica_context().replica_tag
         observer = Observer.of(config, RayMeters(), replica)
-        self._service = Service(backend, None if source is None else Keys.read(source), observer)
+        self._service = Service(backend, keys_of(config), observer)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._service)

@@ -11,10 +11,12 @@ from typing import Any
 
 from ray.serve.handle import DeploymentHandle, DeploymentResponse
 
+from rag_cluster.answer.channels import Lookup
 from rag_cluster.answer.generate import Draft
 from rag_cluster.answer.sources import Source
 from rag_cluster.config import RerankerKind
 from rag_cluster.models.ports import Kind, Vectors
+from serve.groups import Found
 from serve.options import Options
 from serve.retriever import Answered, Grounded
 
@@ -76,6 +78,23 @@ class RetrieverHandle:
         return found
 
 
+class GroupHandle:
+    """`groups.Asks` on replicas."""
+
+    def __init__(self, handle: DeploymentHandle) -> None:
+        self._handle = handle
+
+    async def search(
+        self, version: str, names: Sequence[str], lookups: Sequence[Lookup], k: int,
+        where: Mapping[str, Any] | None,
+    ) -> Found:  # fmt: skip
+        """See `Group.search`."""
+        found: Found = await result(
+            self._handle.search.remote(version, list(names), list(lookups), k, where)
+        )
+        return found
+
+
 class EncoderHandle:
     """`backend.Encodes` on replicas."""
 
@@ -91,6 +110,11 @@ class EncoderHandle:
         """See `Encoding.late_interaction`."""
         scores: Vectors = await result(self._handle.late_interaction.remote(query, list(texts)))
         return scores
+
+    async def tokens(self, texts: Sequence[str], kind: Kind = "query") -> tuple[list[int], int]:
+        """See `Encoding.tokens`."""
+        counts, window = await result(self._handle.tokens.remote(list(texts), kind))
+        return counts, window
 
     async def describe(self) -> tuple[int, str]:
         """See `Encoding.describe`."""

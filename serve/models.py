@@ -15,6 +15,7 @@ from rag_cluster.config import Config, RerankerKind
 from rag_cluster.models.encoder import load_encoder
 from rag_cluster.models.ports import LLM, AsyncEncoder, Encoder, Kind, Scorer, Vectors
 from rag_cluster.models.scorer import LateInteractionScorer
+from rag_cluster.models.tokenizer import load_tokenizer
 from serve.options import Options
 
 
@@ -22,6 +23,7 @@ class Encoding:
     """The collection's encoder: vectors, and late interaction by its tokens' vectors."""
 
     def __init__(self, config: Config) -> None:
+        self._embed = config.embed
         self._encoder: Encoder = load_encoder(config.embed)
         self._late = LateInteractionScorer(self._encoder)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encoder")
@@ -39,6 +41,17 @@ class Encoding:
         """float32 [len(texts)]: MaxSim of the query's and each text's token vectors."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._late.score, query, list(texts))
+
+    async def tokens(self, texts: Sequence[str], kind: Kind = "query") -> tuple[list[int], int]:
+        """For each text its tokens as `encode` reads it, and how many of them it reads at most."""
+        return await asyncio.to_thread(self._tokens, texts, kind)
+
+    def _tokens(self, texts: Sequence[str], kind: Kind) -> tuple[list[int], int]:
+        embed = self._embed
+        tokenizer = load_tokenizer(embed.model, embed.revision)
+        prefix = embed.query_prefix if kind == "query" else embed.passage_prefix
+        counts = tokenizer.count([prefix + text for text in texts])
+        return [count + tokenizer.special_tokens for count in counts], self._encoder.max_tokens
 
     async def describe(self) -> tuple[int, str]:
         """The dimension, and what exactly the weights are."""

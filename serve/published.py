@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from rag_cluster.answer.query import Engine
 from rag_cluster.config import Config
 from rag_cluster.errors import CollectionError, RagClusterError
 from rag_cluster.storage import Collection, current_version, place
+from serve.groups import Asks, Groups
 from serve.options import Options
 
 log = logging.getLogger(__name__)
@@ -76,15 +77,17 @@ class Published:
         settings: Mapping[str, Any],
         make: MakeModels,
         encoder: Callable[[], Awaitable[tuple[int, str]]],
+        groups: Sequence[Asks] = (),
     ) -> None:
         """`settings` are a tree over the configuration that made the collection.
 
         `make` gives a version its models; `encoder` tells the dimension and the revision of the
-        encoder that queries get.
+        encoder that queries get. With `groups`, these have the indexes of the shards.
         """
         self._encoder = encoder
         self.path = place(path)
         self._settings = settings
+        self._groups = groups
         self._make = make
         self._version: Version | None = None
         self._refused: dict[str, Any] | None = None
@@ -158,7 +161,12 @@ class Published:
         collection = Collection.open(self.path, name)
         config = query_config_over(collection, self._settings)
         models = self._make(config, collection)
-        return Version(Opened(collection, config), models)
+        return Version(Opened(collection, config, self._searched(collection, config)), models)
+
+    def _searched(self, collection: Collection, config: Config) -> Groups | None:
+        if not self._groups:
+            return None
+        return Groups(self._groups, collection.version, config.retrieve.channels)
 
     def _refuse(self, name: str | None, reason: str) -> None:
         self._refused = {"version": name, "reason": reason, "at": time.monotonic()}

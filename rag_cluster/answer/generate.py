@@ -134,15 +134,12 @@ def language_model(config: Generate) -> LanguageModel:
 
     Raises ConfigError where there is none, or where only the query service has it.
     """
-    if config.kind in ("extractive", "vllm"):
+    if config.kind == "extractive":
+        raise ConfigError("generate.kind is extractive, which has no language model")
+    if config.kind == "vllm":
         raise ConfigError(
-            f"generate.kind is {config.kind}: "
-            + (
-                "the query service runs vLLM's engines ('rag-cluster serve'); elsewhere start "
-                "'vllm serve', set generate.kind to openai and generate.base_url to it"
-                if config.kind == "vllm"
-                else "it has no language model"
-            )
+            "generate.kind is vllm: the query service runs its engines ('rag-cluster serve'); "
+            "elsewhere start 'vllm serve', and set generate.kind to openai and generate.base_url"
         )
     return LanguageModel(
         engine=config.kind,

@@ -5,22 +5,20 @@ query -> transform -> encode -> channels -> chunks -> fuse -> rerank -> collapse
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rag_cluster.answer.channels import Scope
+from rag_cluster.answer.channels import Lookup, Scope
 from rag_cluster.answer.found import Place, SearchResult, Timings, timed
 from rag_cluster.answer.opened import Opened
 from rag_cluster.config import Config, Retrieve
 from rag_cluster.errors import UsageError
-from rag_cluster.models.ports import AsyncEncoder, Vectors
-from rag_cluster.models.together import together
+from rag_cluster.models.ports import AsyncEncoder
 from rag_cluster.rerank import Stage, cascade
 from rag_cluster.retrieve.expand import Sources, collapse, to_sources
 from rag_cluster.retrieve.fuse import Ranking, alpha_weights, convex, reciprocal_rank_fusion
@@ -29,18 +27,6 @@ from rag_cluster.retrieve.standing import standing
 from rag_cluster.retrieve.transform import Found, Transformed, Transformer, average
 from rag_cluster.schema import indexed_text
 from rag_cluster.storage import ChunkStore
-
-
-class Lookup(NamedTuple):
-    """One thing that the channels are asked.
-
-    `vectors` is the query's, float32 [1, dim], for dense; `words` are texts with weights that bm25
-    is asked in place of the query.
-    """
-
-    query: str
-    vectors: Vectors | None = None
-    words: Mapping[str, float] | None = None
 
 
 class Searcher:
@@ -59,8 +45,7 @@ class Searcher:
         self.store: ChunkStore = opened.store
         self.config = config
         self._encoder = encoder
-        self._channels = opened.channels
-        self._channels.check(config.retrieve.channels)
+        opened.channels.check(config.retrieve.channels)
         self._stages = stages
         self._transformer = transformer
 
@@ -86,6 +71,7 @@ class Searcher:
         limit = top_k or self.config.retrieve.top_k
         with timed(timings, "total"):
             with timed(timings, "filter"):
+                cached = {} if where is None else {"filter": self._opened.knows(where)}
                 scope = self._opened.scope(where)
             lookups, transformed = await self._lookups(query, scope, timings)
             ranking, channels = await self._candidates(lookups, limit, scope, timings)
@@ -99,7 +85,7 @@ class Searcher:
             places = by_channel(ranking.rows, channels, self.store)
         if transformed is not None and transformed.note is not None:
             notes.insert(0, transformed.note)
-        return SearchResult(query, hits, timings, notes, transformed, stands, places)
+        return SearchResult(query, hits, timings, notes, transformed, stands, places, cached)
 
     async def _lookups(
         self, query: str, scope: Scope, timings: Timings
@@ -143,11 +129,13 @@ class Searcher:
         """
         config = self.config.retrieve
         depth = max(config.candidates, limit)
-        while True:
         least = 0
         if self.store.sources is not None:  # many facts may be of few chunks
             least = max((stage.candidates for stage in self._stages), default=0)
-            found = await self._search_channels(lookups, depth, scope, timings)
+        while True:
+            found = await self._opened.channels.search(
+                config.channels, lookups, depth, scope, timings
+            )
             exhausted = all(len(part.rows) < depth for parts in found for part in parts.values())
             with timed(timings, "fuse"):
                 chunks = [
@@ -163,37 +151,6 @@ class Searcher:
             if exhausted or enough:
                 return fused, chunks[0]
             depth *= 4
-
-    async def _search_channels(
-        self, lookups: Sequence[Lookup], depth: int, scope: Scope, timings: Timings
-    ) -> list[dict[str, Ranking]]:
-        """For each lookup the ranking of each channel."""
-        found: list[dict[str, Ranking]] = [{} for _ in lookups]
-        channels = self._channels
-        if "dense" in self.config.retrieve.channels:
-            with timed(timings, "dense"):
-                for parts, lookup in zip(found, lookups, strict=True):
-                    assert lookup.vectors is not None  # it was encoded for this channel
-                    parts["dense"] = channels.dense(lookup.vectors, depth, scope)
-        if "bm25" in self.config.retrieve.channels:
-            with timed(timings, "bm25"):
-                asked = [lookup.words or lookup.query for lookup in lookups]
-                if channels.remote:  # other queries go on while this one waits
-                    waiting = (asyncio.to_thread(channels.bm25, one, depth, scope) for one in asked)
-                    rankings = await together(waiting)
-                else:
-                    rankings = [channels.bm25(one, depth, scope) for one in asked]
-                for parts, ranking in zip(found, rankings, strict=True):
-                    parts["bm25"] = ranking
-        if "splade" in self.config.retrieve.channels:
-            with timed(timings, "splade"):  # the model reads the query in it
-                waiting = (
-                    asyncio.to_thread(channels.splade, lookup.query, depth, scope)
-                    for lookup in lookups
-                )
-                for parts, ranking in zip(found, await together(waiting), strict=True):
-                    parts["splade"] = ranking
-        return found
 
     def _texts(self, rows: NDArray[np.int64]) -> list[str]:
         """What is indexed of some rows."""
