@@ -115,7 +115,7 @@ def ask_vllm(prompts: ray.data.Dataset, config: Config) -> ray.data.Dataset:
     assert llm.model is not None  # it was checked
     on_cpu = llm.engine_gpus == 0
     window = {} if llm.window is None else {"max_model_len": llm.window}
-    engine = {"enable_prefix_caching": True, **(_on_cpu() if on_cpu else {}), **window}
+    engine = {"enable_prefix_caching": True, **(cpu_engine() if on_cpu else {}), **window}
     # The model is a folder by now: nothing is to be looked for on the hub.
     env = {"HF_HUB_OFFLINE": "1", **(CPU_ENV if on_cpu else {}), **llm.env}
     bundle = {"CPU": llm.engine_cpus} | ({} if on_cpu else {"GPU": llm.engine_gpus})
@@ -145,7 +145,7 @@ def ask_vllm(prompts: ray.data.Dataset, config: Config) -> ray.data.Dataset:
     return processor(prompts)
 
 
-def _on_cpu() -> dict[str, Any]:
+def cpu_engine() -> dict[str, Any]:
     """Arguments of an engine on processors: bfloat16 only where they compute in it."""
     return {**ON_CPU, "dtype": str(choose_dtype("auto", "cpu")).removeprefix("torch.")}
 

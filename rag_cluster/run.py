@@ -69,7 +69,7 @@ class Run:
             made = self.old.config
         except CollectionError:  # another version's, with keys that this one has not
             return False
-        return made.model_dump(mode="json") == self.config.model_dump(mode="json")
+        return made.stored() == self.config.stored()
 
 
 def list_sources(

@@ -123,5 +123,5 @@ def kept_config(collection: str) -> dict[str, Any] | None:
 
     if not current_version(place(collection)):
         return None
-    made = Collection.open(collection, verify=False).config.model_dump(mode="json")
+    made = Collection.open(collection, verify=False).config.stored()
     return {name: section for name, section in made.items() if name != "resources"}

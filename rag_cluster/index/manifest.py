@@ -48,7 +48,7 @@ def make_manifest(
         "format": FORMAT,
         "version": writer.version,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "config": config.model_dump(mode="json"),
+        "config": config.stored(),
         "fingerprints": fingerprints(config),
         "encoder": encoder,
         "dense": {"factory": factory},
