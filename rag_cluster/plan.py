@@ -137,11 +137,15 @@ class Plan:
         return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
 
     def _stored(self, paths: Sequence[Path], stays: Stays) -> ray.data.Dataset:
-        """The documents of files of documents that stay and are not done."""
+        """The documents of files of documents that stay and are not done.
+
+        The run's and the published version's files are two such steps, and each has its own rule of
+        what stays: a task's process must not take one for the other.
+        """
         restore = functools.partial(work.RestoreDocuments, stays, self._done)
         step = Step(
             "restore", lambda _: restore(), work.STORED, DOCUMENT, 1, self._share.task_cpus,
-            run=f"{self._name} {len(paths)}",
+            run=f"{self._name} {paths[0] if paths else None}",
         )  # fmt: skip
         rows = work.stored_documents(paths)
         return through(source(rows), [step], self._run.config, self._progress)
