@@ -49,7 +49,8 @@ def build(args: Mapping[str, str]) -> Application:
 
 def application(collection: str, settings: Mapping[str, Any]) -> Application:
     """The application for a collection, with a tree of settings over what made it."""
-    config = settled(service_config(collection, settings))
+    config = service_config(collection, settings)
+    keys_of(config)  # raises where they cannot be used
     service = config.service
     encoder = deployed(Encoder, "Encoder", service.encoder).bind(config)
     reranker = deployed(Reranker, "Reranker", _used(config)).bind(config)
@@ -86,12 +87,6 @@ def _generator(config: Config, encoder: Application) -> Application:
     return deployed(GeneratorReplica, "Generator", waiting).bind(
         config, encoder, vllm_server(config)
     )
-
-
-def settled(config: Config) -> Config:
-    """The configuration, once its keys are found to be good, or not needed. Raises ConfigError."""
-    keys_of(config)
-    return config
 
 
 def deployed(what: type, name: str, replicas: Replicas) -> Deployment:

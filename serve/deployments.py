@@ -209,3 +209,7 @@ class Http:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._service)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_service"):
+            self._service.observer.close()

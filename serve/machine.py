@@ -17,8 +17,9 @@ from ray import serve
 from rag_cluster import cluster
 from rag_cluster.config import Service
 from rag_cluster.errors import ConfigError, RagClusterError, ServiceError
-from serve.app import application, settled
+from serve.app import application
 from serve.backend import service_config
+from serve.keys import keys_of
 
 NAME = "rag-cluster"
 LOGS = "/tmp/ray/session_latest/logs/serve"  # noqa: S108 - where Ray writes them
@@ -31,7 +32,8 @@ def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
     It runs on a Ray of its own, or on the cluster that `resources.address` or RAY_ADDRESS names.
     Raises ConfigError, CollectionError and ModelError before anything is listened at.
     """
-    config = settled(service_config(collection, settings))
+    config = service_config(collection, settings)
+    keys_of(config)  # raises where they cannot be used
     service = config.service
     _check_port(service)
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
