@@ -48,7 +48,7 @@ def part_schema(fields: Mapping[str, str], dim: int, *, sparse: bool = False) ->
 
     `reused` says that the vector is null because that of an equal text is taken in its place;
     `text_hash` names the text that was, or would have been, encoded. With `sparse` there are the
-    columns SPARSE, null where the vector is.
+    columns SPARSE, null where the vector is (in late chunking only for what is not searchable).
     """
     schema = chunk_schema(fields)
     for name, kind in (

@@ -202,12 +202,17 @@ def _filled(chunks: pa.Table, job: Job) -> pa.Table:
     if not len(rows):
         return chunks
     hashes = chunks.column("text_hash").take(pa.array(rows)).to_pylist()
-    columns = [name for name in vector_columns(job) if name not in ("chunk_id", "text_hash")]
+    # In late chunking a sparse vector is made for each chunk: it knows the context.
+    own = SPARSE.names if job.config.embed.mode == "late" else []
+    columns = [n for n in vector_columns(job) if n not in ("chunk_id", "text_hash", *own)]
     taken, found = job.places.take(as_words(hashes), columns)
     if not found.all():
         missing = chunks.slice(int(rows[np.flatnonzero(~found)[0]]), 1).to_pylist()[0]
         raise IngestError(f"chunk {missing['chunk_id']} of {missing['uri']} has no vector")
-    return _replaced(chunks, rows, taken)
+    mine = chunks["truncated"].take(pa.array(rows))
+    counts = pc.max_element_wise(mine, taken["truncated"])
+    at = taken.schema.get_field_index("truncated")
+    return _replaced(chunks, rows, taken.set_column(at, "truncated", counts))
 
 
 def _replaced(chunks: pa.Table, rows: NDArray[np.intp], taken: pa.Table) -> pa.Table:

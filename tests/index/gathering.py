@@ -11,7 +11,7 @@ import pyarrow as pa
 from rag_cluster import config
 from rag_cluster.chunk.stage import Chunker
 from rag_cluster.config import Config
-from rag_cluster.embed import Embedder, SparseEmbedder
+from rag_cluster.embed import Embedder, LateEmbedder, SparseEmbedder
 from rag_cluster.enrich import Enricher
 from rag_cluster.hashes import Hashes
 from rag_cluster.index.documents import Job
@@ -41,8 +41,10 @@ def run(
 ) -> None:
     """What the plan does with parsed documents."""
     passed = KeepDocuments(work, shards, lambda: Hashes.of([]))(table)
-    chunks = Enricher(settings)(Chunker(settings)(passed))
-    vectors = Embedder(settings, **embedder)(chunks)
+    if settings.embed.mode == "late":
+        vectors = Enricher(settings)(LateEmbedder(settings, Chunker(settings), **embedder)(passed))
+    else:
+        vectors = Embedder(settings, **embedder)(Enricher(settings)(Chunker(settings)(passed)))
     if settings.sparse.model is not None:
         vectors = SparseEmbedder(settings)(vectors)
     KeepChunks(work, shards)(vectors)

@@ -74,6 +74,24 @@ def test_an_equal_text_takes_both_vectors_from_where_they_are(tmp_path: Path) ->
     assert sparse_of(tmp_path / "2") == expected(["Same text here.", "Another one."])
 
 
+def test_in_late_chunking_it_is_of_the_chunks_own_context(tmp_path: Path) -> None:
+    """There a vector is reused by the text around it, whatever stands in the context."""
+    late = ["embed.mode=late", "enrich.kind=heading", "enrich.max_tokens=8"]
+    settings = config.load(None, late, base=SETTINGS.model_dump(mode="json"))
+    run(tmp_path / "1", documents({"pump.txt": "Same text here."}), settings=settings)
+    known = part_files(tmp_path / "1", CHUNKS, 0)
+    table = documents({"valve.txt": "Same text here."})
+    run(tmp_path / "work", table, settings=settings, known=Hashes(held_hashes(known)))
+    parts = part_files(tmp_path / "work", CHUNKS, 0)
+    assert read_table(parts[0])["reused"].to_pylist() == [True]
+    gather(tmp_path, table, settings=settings, places=locate(known, find_wanted(parts)))
+    [chunk], [vector] = rows(tmp_path, "chunks"), rows(tmp_path, "vectors")
+    assert "valve" in chunk["context"]
+    [(terms, _)] = expected([f"{chunk['context']}\n{chunk['text']}"]).values()
+    assert vector["terms"] == terms
+    assert vector["vector"] == read_table(known[0])["vector"][0].as_py()
+
+
 def test_what_is_left_out_as_a_duplicate_comes_back_with_its_vector(tmp_path: Path) -> None:
     once = config.load(None, ["duplicates.near=index_once"], base=SETTINGS.model_dump(mode="json"))
     table = documents({"a": "Same text here.", "b": "Same text here."})
