@@ -26,7 +26,14 @@ def ray_clusters() -> dict[str, dict]:
     return {
         "raycluster": read("k8s/raycluster.yaml")["spec"],
         "rayjob-ingest": read("k8s/rayjob-ingest.yaml")["spec"]["rayClusterSpec"],
+        "rayservice": read("k8s/rayservice.yaml")["spec"]["rayClusterConfig"],
     }
+
+
+def applications() -> dict[str, dict]:
+    inside = yaml.safe_load(read("k8s/rayservice.yaml")["spec"]["serveConfigV2"])
+    found = {"rayservice": inside, "config": read("serve/config.yaml")}
+    return {name: tree["applications"][0] for name, tree in found.items()}
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
@@ -36,7 +43,7 @@ def test_a_manifest_is_one_named_object(path):
     assert manifest["metadata"]["name"].startswith("rag-cluster")
 
 
-@pytest.mark.parametrize("name", ["raycluster", "rayjob-ingest"])
+@pytest.mark.parametrize("name", ["raycluster", "rayjob-ingest", "rayservice"])
 def test_every_pod_mounts_the_same_volume_and_runs_the_same_image(name):
     claim = read("k8s/storage.yaml")["metadata"]["name"]
     for group in pod_templates(ray_clusters()[name]):
@@ -50,7 +57,7 @@ def test_every_pod_mounts_the_same_volume_and_runs_the_same_image(name):
         assert container["image"] == "REGISTRY/rag-cluster:0.1.0"
 
 
-@pytest.mark.parametrize("name", ["raycluster", "rayjob-ingest"])
+@pytest.mark.parametrize("name", ["raycluster", "rayjob-ingest", "rayservice"])
 def test_requests_equal_limits_and_shared_memory_fits(name):
     for group in pod_templates(ray_clusters()[name]):
         (container,) = group["template"]["spec"]["containers"]
@@ -63,7 +70,7 @@ def test_requests_equal_limits_and_shared_memory_fits(name):
                 )
 
 
-@pytest.mark.parametrize("name", ["raycluster", "rayjob-ingest"])
+@pytest.mark.parametrize("name", ["raycluster", "rayjob-ingest", "rayservice"])
 def test_the_ray_version_is_that_of_the_constraints(name):
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     version = ray_clusters()[name]["rayVersion"]
@@ -97,3 +104,35 @@ def test_gpu_configuration_loads_and_its_chunks_fit_the_encoder():
     assert config.resources.encoder_gpus == 1
     # bge-base reads 512 tokens, of which two are the model's own.
     assert config.chunk.size + config.enrich.max_tokens + 2 <= 512
+
+
+@pytest.mark.parametrize("name", ["rayservice", "config"])
+def test_an_application_has_keys_that_the_configuration_knows(name):
+    from importlib import import_module
+
+    from rag_cluster.config import read_tree
+
+    application = applications()[name]
+    module, function = application["import_path"].split(":")
+    assert callable(getattr(import_module(module), function))
+    given = dict(application["args"])
+    assert given.pop("collection").startswith("/data/")
+    file = ROOT / given.pop("config")
+    tree = read_tree(file, [f"{key}={value}" for key, value in given.items()])
+    service = load(base=tree).service
+    assert service.host == "0.0.0.0"
+    assert service.keys == "/keys/keys.yaml"
+
+
+def test_both_ways_to_deploy_listen_alike():
+    inside = yaml.safe_load(read("k8s/rayservice.yaml")["spec"]["serveConfigV2"])
+    assert inside["http_options"] == read("serve/config.yaml")["http_options"]
+
+
+def test_the_files_of_the_service_are_what_ray_reads():
+    from ray.serve.schema import ServeDeploySchema
+
+    ServeDeploySchema.model_validate(read("serve/config.yaml"))
+    ServeDeploySchema.model_validate(
+        yaml.safe_load(read("k8s/rayservice.yaml")["spec"]["serveConfigV2"])
+    )
