@@ -1,0 +1,370 @@
+"""The query service under load: latency, throughput, version switch, kill, overload, soak.
+
+    python -m benchmarks.service [--chunks N] [--parts NAME...] [--collection PATH] [--json FILE]
+
+The service is started as users start it, `rag-cluster serve`, over a collection of generated
+documents of one chunk each (see `search_latency`), and asked over HTTP by asynchronous clients in
+this process. They share the machine's processors with it. Parts:
+
+- latency     hybrid search by one client, beside the same search in this process
+- throughput  32 clients; beside them the same API over the same index in one plain FastAPI process
+- switch      16 clients while a new version is published
+- kill        8 clients while one of two retriever replicas is killed
+- overload    five times as many clients as are served without waiting
+- soak        a mix of requests; what the replicas' memory grows by
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+
+from benchmarks.search_latency import ingest, texts
+from rag_cluster.answer.query import Engine
+from rag_cluster.storage import current_version
+
+PARTS = ("latency", "throughput", "switch", "kill", "overload", "soak")
+REPLICA = "ray::ServeReplica:rag-cluster:"
+
+
+class Load:
+    """What clients saw: (seconds since the start, milliseconds, status) of every request."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, float, int]] = []
+        self.versions: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+        self._start = time.perf_counter()
+
+    async def ask(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> int:
+        """Sends one request; 0 stands for a connection that broke."""
+        begun = time.perf_counter()
+        status = 0
+        try:
+            reply = await client.post(path, json=body)
+            status = reply.status_code
+            if status == 200 and path == "/v1/search":
+                self.versions[reply.json()["version"]] += 1
+            elif status not in (200, 503):
+                self.errors[reply.text[:120]] += 1
+        except httpx.HTTPError as error:
+            self.errors[type(error).__name__] += 1
+        now = time.perf_counter()
+        self.seen.append((begun - self._start, (now - begun) * 1e3, status))
+        return status
+
+    def latency(self, since: float = 0.0, until: float = float("inf")) -> dict[str, float]:
+        """Percentiles (ms) of the requests that were answered, and how many came a second."""
+        times = [ms for at, ms, status in self.seen if status == 200 and since <= at < until]
+        if not times:
+            return {"answered": 0}
+        span = min(until, max(at for at, _, _ in self.seen)) - since
+        told = {f"p{q}_ms": round(float(np.percentile(times, q)), 1) for q in (50, 95, 99)}
+        return {"answered": len(times), "per_s": round(len(times) / max(span, 1e-9), 1), **told}
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """Requests by the status of their reply."""
+        return {str(key): n for key, n in sorted(Counter(s for _, _, s in self.seen).items())}
+
+
+@contextlib.asynccontextmanager
+async def clients(
+    url: str,
+    number: int,
+    load: Load,
+    bodies: Callable[[], tuple[str, dict[str, Any]]],
+    pause_s: float = 0.0,
+) -> AsyncIterator[None]:
+    """So many clients that ask all the time while the block runs."""
+    limits = httpx.Limits(max_connections=number, max_keepalive_connections=number)
+    ended = asyncio.Event()
+
+    async def one(client: httpx.AsyncClient) -> None:
+        while not ended.is_set():
+            status = await load.ask(client, *bodies())
+            if status == 503:
+                await asyncio.sleep(0.2)
+            elif pause_s:
+                await asyncio.sleep(pause_s)
+
+    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+        tasks = [asyncio.create_task(one(client)) for _ in range(number)]
+        try:
+            yield
+        finally:
+            ended.set()
+            await asyncio.gather(*tasks)
+
+
+def searches(seed: int) -> Callable[[], tuple[str, dict[str, Any]]]:
+    """Searches for ever other words."""
+    queries = texts(1_000_000, 7, seed)
+    return lambda: ("/v1/search", {"query": next(queries)})
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], port: int) -> Iterator[tuple[str, float]]:
+    """A service as a process: its url, and the seconds until it was ready."""
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        command, env=os.environ | {"RAY_ADDRESS": ""}, stderr=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        while True:
+            if process.poll() is not None:
+                raise SystemExit(f"the service ended with {process.returncode}: {command}")
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{url}/readyz").status_code == 200:
+                    break
+            time.sleep(0.1)
+        yield url, round(time.perf_counter() - begun, 1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def on_ray(path: Path, *settings: str) -> contextlib.AbstractContextManager[tuple[str, float]]:
+    """`rag-cluster serve`."""
+    port = free_port()
+    command = ["rag-cluster", "serve", "--collection", str(path), "--port", str(port)]
+    command[0] = str(Path(sys.executable).parent / command[0])
+    return running([*command, *(w for s in settings for w in ("--set", s))], port)
+
+
+def plain(path: Path) -> contextlib.AbstractContextManager[tuple[str, float]]:
+    """The same API in one process of FastAPI."""
+    port = free_port()
+    command = [sys.executable, "-m", "serve.local", str(path), f"service.port={port}"]
+    return running(command, port)
+
+
+def replicas(name: str = "") -> list[psutil.Process]:
+    """The replicas of a deployment, or all."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if line.startswith(f"{REPLICA}{name}"):
+            found.append(process)
+    return found
+
+
+def memory() -> dict[str, float]:
+    """Resident MiB of each replica, by deployment and process."""
+    found = {}
+    for process in replicas():
+        with contextlib.suppress(psutil.Error):
+            name = process.cmdline()[0].removeprefix(REPLICA)
+            found[f"{name} {process.pid}"] = process.memory_info().rss / 2**20
+    return found
+
+
+async def latency(path: Path, count: int = 300, warm_up: int = 50) -> dict[str, Any]:
+    """One client over HTTP and the same queries in this process, in turns of fifty."""
+    engine = Engine.open(path)
+    queries = list(texts(count + warm_up, 7, 1))
+    over: list[float] = []
+    inside: list[float] = []
+    with on_ray(path) as (url, ready_s):
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            for start in range(0, len(queries), 50):
+                part = queries[start : start + 50]
+                for query in part:
+                    begun = time.perf_counter()
+                    (await client.post("/v1/search", json={"query": query})).raise_for_status()
+                    over.append((time.perf_counter() - begun) * 1e3)
+                for query in part:
+                    begun = time.perf_counter()
+                    await engine.search(query)
+                    inside.append((time.perf_counter() - begun) * 1e3)
+    http, own = (float(np.median(times[warm_up:])) for times in (over, inside))
+    return {
+        "ready_s": ready_s, "http_p50_ms": round(http, 1), "in_process_p50_ms": round(own, 1),
+        "ratio": round(http / own, 2),
+    }  # fmt: skip
+
+
+async def throughput(path: Path, seconds: float) -> dict[str, Any]:
+    """32 clients on Ray Serve, then on one plain process."""
+    told: dict[str, Any] = {}
+    for name, start in (("ray", on_ray), ("plain", plain)):
+        with start(path) as (url, _):
+            load = Load()
+            async with clients(url, 32, load, searches(2)):
+                await asyncio.sleep(seconds)
+            half = [load.latency(0, seconds / 2), load.latency(seconds / 2)]
+            told[name] = {**load.latency(), "statuses": load.statuses, "halves_p50_ms": [
+                part.get("p50_ms") for part in half]}  # fmt: skip
+    return told
+
+
+async def switch(path: Path, seconds: float) -> dict[str, Any]:
+    """16 clients while a document is added and published."""
+    load = Load()
+    with on_ray(path, "service.poll_s=1") as (url, _), tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "news.txt").write_text("A comet was seen.\n")
+        program = str(Path(sys.executable).parent / "rag-cluster")
+        async with clients(url, 16, load, searches(3)):
+            ingesting = await asyncio.create_subprocess_exec(
+                program, "ingest", folder, "--collection", str(path),
+                env=os.environ | {"RAY_ADDRESS": ""}, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+            await ingesting.wait()
+            wanted = current_version(path)
+            end = time.monotonic() + 120
+            while not load.versions[str(wanted)] and time.monotonic() < end:
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(seconds / 6)
+    return {"statuses": load.statuses, "versions": dict(load.versions), "errors": dict(load.errors)}
+
+
+async def kill(path: Path) -> dict[str, Any]:
+    """8 clients while one of two retrievers is killed."""
+    load = Load()
+    two = ("service.retriever.min_replicas=2", "service.retriever.max_replicas=2")
+    with on_ray(path, *two) as (url, _):
+        async with clients(url, 8, load, searches(4)):
+            await asyncio.sleep(5)
+            before = {process.pid for process in replicas("Retriever")}
+            victim = min(before)
+            begun = time.perf_counter()
+            os.kill(victim, signal.SIGKILL)
+            while len({p.pid for p in replicas("Retriever")} - {victim}) < 2:
+                await asyncio.sleep(0.2)
+            started = time.perf_counter() - begun
+            async with httpx.AsyncClient(base_url=url) as client:
+                while (await client.get("/readyz")).status_code != 200:
+                    await asyncio.sleep(0.2)
+            await asyncio.sleep(10)
+    failed = sum(n for status, n in load.statuses.items() if status != "200")
+    return {"failed": failed, "errors": dict(load.errors), "back_s": round(started, 1),
+            "statuses": load.statuses}  # fmt: skip
+
+
+async def overload(path: Path, seconds: float) -> dict[str, Any]:
+    """A normal load, then five times what fits, then the normal load again."""
+    few = (
+        "service.ingress.max_ongoing_requests=8", "service.ingress.max_queued_requests=8",
+    )  # fmt: skip
+    with on_ray(path, *few) as (url, _):
+        normal, over, after = Load(), Load(), Load()
+        async with clients(url, 8, normal, searches(5)):
+            await asyncio.sleep(seconds / 2)
+        before = sum(memory().values())
+        async with clients(url, 80, over, searches(6)):
+            await asyncio.sleep(seconds)
+        grown = sum(memory().values()) - before
+        async with clients(url, 8, after, searches(7)):
+            await asyncio.sleep(10)
+    recovered = [at for at, ms, _ in after.seen if ms <= 2 * normal.latency()["p50_ms"]]
+    return {
+        "normal": normal.latency(),
+        "overload": over.latency() | {"statuses": over.statuses, "errors": dict(over.errors)},
+        "p99_ratio": round(over.latency()["p99_ms"] / normal.latency()["p99_ms"], 2),
+        "memory_mib": [round(before, 1), round(before + grown, 1)],
+        "normal_again_s": round(min(recovered, default=float("nan")), 1),
+    }
+
+
+async def soak(path: Path, seconds: float) -> dict[str, Any]:
+    """A mix of requests; memory after two minutes (or a fifth of the time) and at the end."""
+    load = Load()
+    queries = texts(1_000_000, 7, 8)
+    turn = iter(range(1_000_000_000))
+
+    def mixed() -> tuple[str, dict[str, Any]]:
+        query = next(queries)
+        match next(turn) % 8:
+            case 0:
+                return "/v1/ask", {"question": query}
+            case 1:
+                return "/v1/embeddings", {"input": [query]}
+            case 2:
+                return "/v1/rerank", {"query": query, "documents": [query, "another text"]}
+            case 3:
+                return "/v1/search", {"query": query, "channels": ["bm25"], "top_k": 50}
+            case _:
+                return "/v1/search", {"query": query}
+
+    with on_ray(path) as (url, _):
+        async with clients(url, 4, load, mixed, pause_s=0.05):
+            await asyncio.sleep(min(120, seconds / 5))
+            first = memory()
+            await asyncio.sleep(seconds - min(120, seconds / 5))
+            last = memory()
+    growth = {
+        name: round(100 * (last[name] / first[name] - 1), 2) for name in first if name in last
+    }
+    return {"seconds": seconds, "growth_percent": growth, "statuses": load.statuses,
+            **load.latency(), "errors": dict(load.errors)}  # fmt: skip
+
+
+async def measure(options: argparse.Namespace, path: Path) -> dict[str, Any]:
+    """The figures of the parts that are asked for."""
+    told: dict[str, Any] = {}
+    for part in options.parts:
+        match part:
+            case "latency":
+                told[part] = await latency(path)
+            case "throughput":
+                told[part] = await throughput(path, options.seconds)
+            case "switch":
+                told[part] = await switch(path, options.seconds)
+            case "kill":
+                told[part] = await kill(path)
+            case "overload":
+                told[part] = await overload(path, options.seconds / 2)
+            case _:
+                told[part] = await soak(path, options.soak_seconds)
+        print(json.dumps({part: told[part]}), flush=True)
+    return told
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the parts, and prints a line of JSON for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chunks", type=int, default=10_000)
+    parser.add_argument("--words", type=int, default=60, help="words of a chunk")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--seconds", type=float, default=60, help="of a load")
+    parser.add_argument("--soak-seconds", type=float, default=600)
+    parser.add_argument("--collection", type=Path, help="kept here, and served if it is there")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.collection or Path(folder) / "collection"
+        if not path.exists() or current_version(path) is None:
+            ingest(path, options.chunks, options.words, [])
+        told = asyncio.run(measure(options, path))
+    if options.json:
+        options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
