@@ -43,6 +43,7 @@ class Encodes(Protocol):
 
     async def encode(self, texts: Sequence[str], kind: Kind = "query") -> Vectors: ...
     async def late_interaction(self, query: str, texts: Sequence[str]) -> Vectors: ...
+    async def tokens(self, texts: Sequence[str], kind: Kind = "query") -> tuple[list[int], int]: ...
     async def describe(self) -> tuple[int, str]: ...
 
 
@@ -97,9 +98,14 @@ class Scorer:
     kind: RerankerKind
     model: str | None
 
+    @property
+    def is_encoder(self) -> bool:
+        """Whether the collection's encoder is what scores."""
+        return (self.kind, self.model) == ("late_interaction", None)
+
     async def score(self, query: str, texts: Sequence[str]) -> Vectors:
         """float32 [len(texts)]."""
-        if (self.kind, self.model) == ("late_interaction", None):
+        if self.is_encoder:
             return await self.encoder.late_interaction(query, texts)
         return await self.scores.score(self.kind, self.model, query, texts)
 

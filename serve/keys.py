@@ -1,87 +1,140 @@
-"""API keys: who asks, what each may see, and how often each may ask.
+"""API keys while the service runs: who asks, how often each may, and whether there must be keys.
 
-A file of keys is YAML, a list of
-
-    - name: analytics               # stands in logs and metrics
-      hash: 5e88...                 # SHA-256 of the key, in hexadecimal
-      requests_per_minute: 600      # optional
-      filter: {tenant: acme}        # optional: enforced on everything that the key asks
-
-Keys are long random strings, so a plain hash of one cannot be turned back by trying.
+What stands in a file of keys is said in `serve.key_file`; it is read again when it has changed.
 """
 
 from __future__ import annotations
 
-import hashlib
+import functools
+import ipaddress
+import logging
 import os
-import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import yaml
-
+from rag_cluster.config import Config, Service
 from rag_cluster.errors import ConfigError, FilterError
 from rag_cluster.index.filters import parse_filter
+from serve.key_file import Caller, hash_of, parse_keys, read_keys
 
-PREFIX = "rag-"
+__all__ = [
+    "ANYBODY",
+    "Buckets",
+    "Caller",
+    "Keys",
+    "check_exposure",
+    "hash_of",
+    "is_loopback",
+    "keys_of",
+]
 
+# How often the file is looked at: a key that was removed is taken for so long at most.
+LOOK_S = 1.0
 
-@dataclass(frozen=True)
-class Caller:
-    """Who asks. `where` is the filter that all their requests get."""
-
-    name: str
-    where: Mapping[str, Any] | None = None
-    requests_per_minute: float | None = None
+log = logging.getLogger(__name__)
 
 
 ANYBODY = Caller("anonymous")
+Stamp = tuple[int, int, int]
 
 
 class Keys:
-    """The callers by the hashes of their keys."""
+    """The callers by the hashes of their keys.
 
-    def __init__(self, callers: Mapping[str, Caller]) -> None:
+    Where they come from a file, that is read again when it has changed. A file that can then not be
+    used is logged as an error, and the keys stay as they were.
+    """
+
+    def __init__(self, callers: Mapping[str, Caller], file: Path | None = None) -> None:
         self._callers = dict(callers)
+        self._file = file
+        self._stamp = None if file is None else _stamp(file)
+        self._next_look = 0.0
+        self._fields: Mapping[str, str] | None = None
 
     @classmethod
     def read(cls, source: str) -> Keys:
         """The keys of a file, or of a variable (`env:NAME`). Raises ConfigError."""
-        return cls(_parse(_content(source), source))
+        if source.startswith("env:"):
+            return cls(parse_keys(_variable(source.removeprefix("env:")), source))
+        empty = cls({}, Path(source))  # its stamp is older than what is read
+        empty._callers = read_keys(Path(source))
+        return empty
 
     def find(self, key: str) -> Caller | None:
         """The caller with this key."""
+        self._look()
         return self._callers.get(hash_of(key))
 
     def check(self, fields: Mapping[str, str]) -> None:
-        """Raises ConfigError where a key's filter names what the collection has not declared."""
-        for caller in self._callers.values():
-            try:
-                parse_filter(caller.where, fields)
-            except FilterError as error:
-                raise ConfigError(f"the filter of the API key {caller.name!r}: {error}") from None
+        """Raises ConfigError where a key's filter is none for these declared fields."""
+        _check(self._callers, fields)
+        self._fields = fields
 
     def __len__(self) -> int:
         return len(self._callers)
 
+    def _look(self) -> None:
+        if self._file is None or time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + LOOK_S
+        stamp = _stamp(self._file)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            callers = read_keys(self._file)
+            if self._fields is not None:
+                _check(callers, self._fields)
+        except ConfigError as error:
+            log.error("the API keys stay as they were: %s", error)
+            return
+        self._callers = callers
+        log.warning("the API keys were read again: %d keys", len(callers))
 
-def new_key() -> str:
-    """A key of 256 random bits."""
-    return PREFIX + secrets.token_urlsafe(32)
+
+def keys_of(config: Config) -> Keys | None:
+    """The keys of a service, checked; None where everybody may ask.
+
+    Raises ConfigError for keys that cannot be used, and for a service that would be open to other
+    machines without any.
+    """
+    check_exposure(config.service)
+    if config.service.keys is None:
+        return None
+    keys = Keys.read(config.service.keys)
+    keys.check(config.metadata.fields)
+    return keys
 
 
-def hash_of(key: str) -> str:
-    """What is kept of a key."""
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+def check_exposure(service: Service) -> None:
+    """Raises ConfigError for a service that other machines reach and that has no keys."""
+    if service.keys is not None or service.allow_anonymous or is_loopback(service.host):
+        return
+    raise ConfigError(
+        f"service.host is {service.host!r}, which other machines reach, and there are no API keys: "
+        "everybody could read the whole collection. Make keys with 'rag-cluster keys add' and name "
+        "their file in service.keys, or set service.allow_anonymous to true if that is what you "
+        "want"
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen at is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 class Buckets:
     """How often each caller may ask: a token bucket each, filled evenly, a minute's worth at most.
 
-    `clock` gives seconds.
+    `clock` gives seconds. A rate holds for one replica of the HTTP API.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -93,9 +146,9 @@ class Buckets:
         rate = caller.requests_per_minute
         if rate is None:
             return 0.0
-        now = self._clock()
-        left, then = self._left.get(caller.name, (rate, now))
-        left = min(rate, left + (now - then) * rate / 60)
+        now, size = self._clock(), max(1.0, rate)
+        left, then = self._left.get(caller.name, (size, now))
+        left = min(size, left + (now - then) * rate / 60)
         if left < 1:
             self._left[caller.name] = (left, now)
             return (1 - left) * 60 / rate
@@ -103,50 +156,25 @@ class Buckets:
         return 0.0
 
 
-def _content(source: str) -> str:
-    if source.startswith("env:"):
-        name = source.removeprefix("env:")
-        content = os.environ.get(name)
-        if content is None:
-            raise ConfigError(f"service.keys is {source}, but the variable {name} is not set")
-        return content
+def _check(callers: Mapping[str, Caller], fields: Mapping[str, str]) -> None:
+    for caller in callers.values():
+        try:
+            parse_filter(caller.where, fields)
+        except FilterError as error:
+            raise ConfigError(f"the filter of the API key {caller.name!r}: {error}") from None
+
+
+def _variable(name: str) -> str:
+    content = os.environ.get(name)
+    if content is None:
+        raise ConfigError(f"service.keys is env:{name}, but the variable {name} is not set")
+    return content
+
+
+def _stamp(file: Path) -> Stamp | None:
+    """What changes with a file's content, near enough; None where it is not there."""
     try:
-        return Path(source).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"cannot read the API keys in {source}: {error}. 'rag-cluster keys add' makes the file"
-        ) from None
-
-
-def _parse(content: str, source: str) -> dict[str, Caller]:
-    try:
-        rows = yaml.safe_load(content) or []
-    except yaml.YAMLError as error:
-        raise ConfigError(f"the API keys in {source} are not YAML: {error}") from None
-    if not isinstance(rows, list):
-        raise ConfigError(f"the API keys in {source} must be a list of keys with name and hash")
-    callers: dict[str, Caller] = {}
-    for number, row in enumerate(rows, 1):
-        digest, caller = _caller(row, f"key {number} of {source}")
-        if digest in callers or caller.name in {other.name for other in callers.values()}:
-            raise ConfigError(
-                f"key {number} of {source}: {caller.name!r} or its hash is there twice"
-            )
-        callers[digest] = caller
-    return callers
-
-
-def _caller(row: Any, where: str) -> tuple[str, Caller]:
-    known = {"name", "hash", "requests_per_minute", "filter"}
-    if not isinstance(row, dict) or not {"name", "hash"} <= set(row) <= known:
-        raise ConfigError(
-            f"{where} must have name and hash, and may have filter and requests_per_minute"
-        )
-    digest, rate, enforced = str(row["hash"]), row.get("requests_per_minute"), row.get("filter")
-    if len(digest) != 64 or set(digest.lower()) - set("0123456789abcdef"):
-        raise ConfigError(f"{where}: hash must be the SHA-256 of the key, 64 hexadecimal digits")
-    if rate is not None and (not isinstance(rate, int | float) or rate <= 0):
-        raise ConfigError(f"{where}: requests_per_minute must be a number above 0, not {rate!r}")
-    if enforced is not None and not isinstance(enforced, dict):
-        raise ConfigError(f"{where}: filter must be a mapping such as {{tenant: acme}}")
-    return digest.lower(), Caller(str(row["name"]), enforced or None, rate)
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

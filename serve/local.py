@@ -13,7 +13,9 @@ from rag_cluster.config import read_tree
 from serve.api import create_app
 from serve.api.service import Service
 from serve.backend import in_process
-from serve.keys import Keys
+from serve.keys import keys_of
+from serve.metrics import LocalMeters
+from serve.observe import Observer
 
 
 async def app_of(
@@ -21,11 +23,8 @@ async def app_of(
 ) -> FastAPI:
     """The application. Raises ConfigError, CollectionError, ModelError."""
     backend = await in_process(collection, read_tree(config, settings))
-    source = backend.config.service.keys
-    keys = None if source is None else Keys.read(source)
-    if keys is not None:
-        keys.check(backend.config.metadata.fields)
-    return create_app(Service(backend, keys))
+    keys = keys_of(backend.config)
+    return create_app(Service(backend, keys, Observer.of(backend.config, LocalMeters())))
 
 
 async def serve(
@@ -35,7 +34,10 @@ async def serve(
     app = await app_of(collection, config, settings)
     service = app.state.service.config.service
     options = uvicorn.Config(app, host=service.host, port=service.port, log_level=service.log_level)
-    await uvicorn.Server(options).serve()
+    try:
+        await uvicorn.Server(options).serve()
+    finally:
+        app.state.service.observer.close()
 
 
 def main(collection: str, settings: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_cluster import config as configuration
+from rag_cluster.answer.conversation import Turn
 from rag_cluster.config import Config
 
 
@@ -15,8 +16,10 @@ from rag_cluster.config import Config
 class Options:
     """The settings of one request; None is what the service is configured with.
 
-    `where` is the filter of the request and of its key together. `deadline` is the time (seconds
-    since the epoch) by which it must be answered: a clock that all machines of a cluster share.
+    `where` is the filter of the request and of its key together. `earlier` are the turns of a
+    conversation before the question, which is made one that needs none of them. `deadline` is the
+    time (seconds since the epoch) by which it must be answered: a clock that all machines of a
+    cluster share.
     """
 
     top_k: int | None = None
@@ -26,6 +29,7 @@ class Options:
     rerank: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
+    earlier: tuple[Turn, ...] = ()
     deadline: float | None = None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_cluster.answer.found import SearchResult
+from rag_cluster.answer.conversation import Standalone, standalone
+from rag_cluster.answer.found import SearchResult, Timings, timed
 from rag_cluster.answer.query import Engine
 from rag_cluster.answer.writing import Grounds
 from rag_cluster.index.filters import parse_filter
@@ -63,11 +65,23 @@ class Retriever:
         return Answered(version.name, found)
 
     async def ground(self, question: str, options: Options) -> Grounded:
-        """What an answer is to be written from. Raises as `search` does."""
+        """What an answer is to be written from. Raises as `search` does.
+
+        The last question of a conversation is made one that needs no conversation.
+        """
         async with self._asked(options) as (version, engine), in_time("search", options):
+            timings: Timings = {}
+            with timed(timings, "standalone"):
+                alone = await _standalone(version, question, options)
             grounds = await engine.ground(
-                question, top_k=options.top_k, where=options.where, rerank_s=options.left_s
+                alone.question, top_k=options.top_k, where=options.where, rerank_s=options.left_s
             )
+        found = grounds.found
+        if alone.note is not None:
+            found.notes.insert(0, alone.note)
+        if options.earlier:
+            found.timings_ms.update(timings)
+            found.timings_ms["total"] += timings["standalone"]
         return Grounded(version.name, grounds)
 
     async def document(
@@ -146,6 +160,21 @@ async def in_time(stage: str, options: Options) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise DeadlineError(stage) from None
+
+
+async def _standalone(version: Version, question: str, options: Options) -> Standalone:
+    """The question without need of the turns before it; the model gets half of the time left."""
+    if not options.earlier:
+        return Standalone(question)
+    config = version.models.config
+    left_s = options.left_s
+    return await standalone(
+        question,
+        options.earlier,
+        await asyncio.to_thread(version.models.conversing),
+        timeout_s=min(config.transform.timeout_s, math.inf if left_s is None else left_s / 2),
+        most_chars=config.service.limits.query_chars,
+    )
 
 
 def _sees(version: Version, column: str, value: str, where: Mapping[str, Any] | None) -> bool:

@@ -138,6 +138,15 @@ class Models:
         analyzer = load_analyzer(config.index.lexical.language)
         return Transformer(config.transform, analyzer.tokens, model)
 
+    def conversing(self) -> Model | None:
+        """What makes the last question of a conversation standalone; None where a rule does.
+
+        Raises ConfigError and ModelError where `llm` cannot be asked.
+        """
+        if self.config.llm.engine in ("none", "vllm"):  # vllm runs in batches at ingest
+            return None
+        return Model(self.llm, self.prompting, self.config.prompts)
+
     def scorers(self, config: Config | None = None) -> list[Stage]:
         """The reranking stages."""
         config = config or self.config

@@ -8,7 +8,7 @@ It needs neither the collection nor its index, so a service may run it elsewhere
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any, Protocol
@@ -105,7 +105,7 @@ async def write(grounds: Grounds, writer: Writer, guardrails: Guardrails) -> Ans
 
 async def write_in_pieces(
     grounds: Grounds, writer: Writer, guardrails: Guardrails
-) -> AsyncIterator[str | Answer]:
+) -> AsyncGenerator[str | Answer]:
     """Pieces of the draft as they come, and last the answer, which is what counts.
 
     Where a rule may withhold the answer, nothing of it is shown before it was checked. Raises

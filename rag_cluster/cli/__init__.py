@@ -10,7 +10,7 @@ import sys
 
 # Importing the modules is what adds their commands, in the order of `--help`.
 # isort: off
-from rag_cluster.cli import ingest, query, questions, serve, logs, collection, settings  # noqa: F401
+from rag_cluster.cli import ingest, query, questions, serve, keys, logs, collection, settings  # noqa: F401
 
 # isort: on
 from rag_cluster.cli.app import app

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from rag_cluster.errors import (
     CollectionError,
@@ -33,8 +34,11 @@ TYPES = {
     403: "permission_error",
     404: "not_found_error",
     405: "invalid_request_error",
+    408: "timeout_error",
     413: "invalid_request_error",
+    415: "invalid_request_error",
     429: "rate_limit_error",
+    499: "client_closed_request",
     500: "api_error",
     502: "upstream_error",
     503: "overloaded_error",
@@ -43,12 +47,12 @@ TYPES = {
 
 
 class ErrorBody(BaseModel):
-    """What went wrong."""
+    """What went wrong: `code` for programs, `message` for people, `param` what it is about."""
 
     message: str
     type: str
     code: str
-    param: str | None = None
+    param: str | None
 
 
 class ErrorReply(BaseModel):
@@ -69,16 +73,39 @@ class ApiError(Exception):
         self.body = ErrorBody(message=message, type=TYPES[status], code=code, param=param)
         self.headers = dict(headers or {})
 
-    def reply(self) -> JSONResponse:
+    def reply(self) -> ErrorResponse:
         """The response."""
-        body = ErrorReply(error=self.body).model_dump()
-        return JSONResponse(body, self.status, headers=self.headers)
+        return ErrorResponse(self)
+
+
+class ErrorResponse(JSONResponse):
+    """An error's reply, which leaves its code with the request for what watches it."""
+
+    def __init__(self, error: ApiError) -> None:
+        body = ErrorReply(error=error.body).model_dump()
+        super().__init__(body, error.status, headers=error.headers)
+        self._code = error.body.code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the reply."""
+        leave_code(scope, self._code)
+        await super().__call__(scope, receive, send)
+
+
+def leave_code(scope: Scope, code: str) -> None:
+    """Notes the code of the error that a request ends with."""
+    scope.setdefault("state", {})["error_code"] = code
 
 
 def overloaded(what: str) -> ApiError:
     """503: the caller may try again."""
     message = f"{what} has more to do than it may queue: try again in a second"
     return ApiError(503, "overloaded", message, headers={"Retry-After": "1"})
+
+
+def client_gone() -> ApiError:
+    """499: nobody reads it. It ends the work of a request, and stands in logs."""
+    return ApiError(499, "client_closed_request", "the client went away")
 
 
 def explain(error: BaseException) -> ApiError:
@@ -96,6 +123,7 @@ def explain(error: BaseException) -> ApiError:
         case UsageError():
             return ApiError(400, "invalid_request", str(error))
         case ServiceError() | ModelError():
+            log.warning("a model failed: %s", error)
             return ApiError(502, "model_failed", str(error))
         case RagClusterError():
             return ApiError(500, "internal_error", str(error))
@@ -120,16 +148,26 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, reply)
 
 
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorReply, "description": kind.replace("_", " ")}
-    for status, kind in TYPES.items()
-    if status not in (403, 405)
-}
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of a route, as its description has them."""
+    return {
+        status: {"model": ErrorReply, "description": TYPES[status].replace("_", " ")}
+        for status in statuses
+    }
+
+
+# What any route of /v1 may reply beside its success.
+RESPONSES = responses(400, 401, 403, 404, 408, 413, 415, 429, 500, 502, 503, 504)
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    if first["type"] == "json_invalid":
+        reason = first["ctx"]["error"]
+        return ApiError(400, "invalid_json", f"the body is not JSON that can be read: {reason}")
+    if first["type"] == "missing" and first["loc"] == ("body",):
+        return ApiError(400, "invalid_request", "the request has no body")
+    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     message = str(first["msg"]).removeprefix("Value error, ")
     return ApiError(
         400, "invalid_request", f"{where}: {message}" if where else message, param=where or None
@@ -137,6 +175,12 @@ def _invalid(error: RequestValidationError) -> ApiError:
 
 
 def _http(error: HTTPException) -> ApiError:
-    status = error.status_code if error.status_code in TYPES else 400
-    code = {404: "not_found", 405: "method_not_allowed"}.get(status, "invalid_request")
-    return ApiError(status, code, str(error.detail), headers=error.headers)
+    match error.status_code:
+        case 404:
+            return ApiError(404, "not_found", "there is nothing at this path")
+        case 405:
+            message = "this path takes other methods"
+            return ApiError(405, "method_not_allowed", message, headers=error.headers)
+        case status if status in TYPES:
+            return ApiError(status, "invalid_request", str(error.detail), headers=error.headers)
+    return ApiError(400, "invalid_request", str(error.detail))

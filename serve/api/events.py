@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from serve.api.errors import explain
+from serve.api.errors import ApiError, explain, leave_code
 
 PING_S = 15.0
+# A client that takes nothing for so long is taken to be gone.
+SEND_S = 30.0
 
 
 def event(name: str | None, data: Any) -> bytes:
     """One event; data is written as JSON, a string as it is."""
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     head = f"event: {name}\n" if name else ""
-    return f"{head}data: {text}\n\n".encode()
+    return f"{head}data: {text}\n\n".encode("utf-8", "replace")
 
 
 class EventStream(Response):
@@ -32,61 +34,69 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    def __init__(self, events: AsyncGenerator[bytes], headers: dict[str, str]) -> None:
+        own = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(headers=own | headers)
         del self.headers["content-length"]
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the events; cancelled when the client is gone."""
-        sending = asyncio.ensure_future(self._send(send, scope, receive))
+        """Sends the events; their work is cancelled when the client is gone."""
+        sending = asyncio.ensure_future(self._send(scope, receive, send))
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
-                sending.result()
+                with contextlib.suppress(TimeoutError):
+                    sending.result()
         finally:
-            for task in (gone, sending):
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await sending
+            sending.cancel()
+            gone.cancel()
+            await asyncio.gather(sending, gone, return_exceptions=True)
 
-    async def _send(self, send: Send, scope: Scope, receive: Receive) -> None:
-        events = aiter(self._events)
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        made: asyncio.Queue[bytes | ApiError | None] = asyncio.Queue(maxsize=1)
+        making = asyncio.ensure_future(self._make(made))
         try:
-            first = await anext(events)
-        except Exception as error:  # noqa: BLE001 - any: it is told in the one shape
-            await explain(error).reply()(scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        await _body(send, first)
-        pending: asyncio.Future[bytes] | None = None
-        try:
-            while True:
-                pending = pending or asyncio.ensure_future(anext(events))
-                done, _ = await asyncio.wait({pending}, timeout=PING_S)
-                if not done:
-                    await _body(send, b": ping\n\n")
-                    continue
-                found, pending = pending, None
-                try:
-                    await _body(send, found.result())
-                except StopAsyncIteration:
-                    break
-                except Exception as error:  # noqa: BLE001 - any: it is told in the one shape
-                    told = {"error": explain(error).body.model_dump()}
-                    await _body(send, event("error", told))
-                    break
+            one = await made.get()
+            if isinstance(one, ApiError):
+                await one.reply()(scope, receive, send)
+                return
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            while one is not None:
+                if isinstance(one, ApiError):
+                    leave_code(scope, one.body.code)
+                    one = event("error", {"error": one.body.model_dump()})
+                await _body(send, one)
+                one = await _next(made)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            if pending is not None:
-                pending.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await pending
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            making.cancel()
+            await asyncio.gather(making, return_exceptions=True)
+
+    async def _make(self, made: asyncio.Queue[bytes | ApiError | None]) -> None:
+        """All events come out of one task, so that what they are made in is theirs throughout."""
+        try:
+            async with contextlib.aclosing(self._events) as events:
+                async for one in events:
+                    await made.put(one)
+        except Exception as error:  # noqa: BLE001 - any: it is told in the one shape
+            await made.put(explain(error))
+        await made.put(None)
+
+
+async def _next(made: asyncio.Queue[bytes | ApiError | None]) -> bytes | ApiError | None:
+    """What comes next; a comment where that takes long."""
+    try:
+        async with asyncio.timeout(PING_S):
+            return await made.get()
+    except TimeoutError:
+        return b": ping\n\n"
 
 
 async def _body(send: Send, data: bytes) -> None:
-    await send({"type": "http.response.body", "body": data, "more_body": True})
+    async with asyncio.timeout(SEND_S):
+        await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
 async def _disconnected(receive: Receive) -> None:

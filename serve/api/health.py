@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
+from serve.api.replies import Healthy, Ready
 from serve.api.service import Serviced
 
 router = APIRouter(tags=["health"])
@@ -15,13 +16,17 @@ router = APIRouter(tags=["health"])
 ASK_S = 5.0
 
 
-@router.get("/healthz")
-async def healthz() -> dict[str, str]:
+@router.get("/healthz", response_model=Healthy)
+async def healthz() -> Response:
     """Whether this process answers."""
-    return {"status": "ok"}
+    return JSONResponse({"status": "ok"})
 
 
-@router.get("/readyz", responses={503: {"description": "No version can be searched"}})
+@router.get(
+    "/readyz",
+    response_model=Ready,
+    responses={503: {"model": Ready, "description": "No version can be searched"}},
+)
 async def readyz(service: Serviced) -> Response:
     """Whether queries can be answered, from which version, and whether a newer one was refused."""
     try:
@@ -29,6 +34,7 @@ async def readyz(service: Serviced) -> Response:
             found: dict[str, Any] = await service.backend.retriever.status()
     except Exception:  # noqa: BLE001 - whatever keeps the retriever from answering
         return JSONResponse({"status": "unavailable", "version": None, "refused": None}, 503)
+    service.observer.version(found["version"])
     ready = found["version"] is not None
     status = "unavailable" if not ready else "degraded" if found["refused"] else "ok"
     return JSONResponse({"status": status} | found, 200 if ready else 503)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,13 +14,15 @@ from fastapi.responses import JSONResponse, Response
 from rag_cluster.answer.found import rounded
 from rag_cluster.answer.writing import Answer, write, write_in_pieces
 from serve.api.events import EventStream, event
-from serve.api.service import Called, Service, Serviced, while_connected
-from serve.api.shapes import AskReply, AskRequest, SearchReply, SearchRequest
+from serve.api.incoming import ApiRoute
+from serve.api.replies import AskReply, SearchReply
+from serve.api.service import SENT, Called, Service, Serviced, while_connected
+from serve.api.shapes import AskRequest, SearchRequest
 from serve.observe import Record
 from serve.options import Options
 from serve.retriever import DeadlineError, in_time
 
-router = APIRouter(prefix="/v1", tags=["search"])
+router = APIRouter(prefix="/v1", tags=["search"], route_class=ApiRoute, dependencies=SENT)
 
 
 @router.post("/search", response_model=SearchReply)
@@ -33,10 +36,9 @@ async def search(
     async def work() -> Response:
         async with service.recorded(record):
             async with in_time("search", record.options):
-                answered = await service.backend.retriever.search(query, record.options)
-            record.version, record.found = answered.version, answered.found
-        head = {"id": record.id, "version": answered.version}
-        return JSONResponse(head | answered.found.to_json())
+                found = await service.backend.retriever.search(query, record.options)
+            record.version, record.found = found.version, found.found
+        return reply(record, found.found.to_json())
 
     return await while_connected(request, work())
 
@@ -58,26 +60,32 @@ async def ask(body: AskRequest, request: Request, service: Serviced, caller: Cal
     )
     record = Record("ask", caller, question, options)
     if body.stream:
-        return EventStream(_events(service, record))
+        return EventStream(_events(service, record), headers_of(record))
 
     async def work() -> Response:
-        answer = await answered(service, record, question)
-        return JSONResponse(answer_json(record, answer))
+        answer = await answered(service, record)
+        return reply(record, answer.to_json())
 
     return await while_connected(request, work())
 
 
-def answer_json(record: Record, answer: Answer) -> dict[str, Any]:
-    """AskReply."""
-    return {"id": record.id, "version": record.version} | answer.to_json()
+def reply(record: Record, told: dict[str, Any]) -> Response:
+    """A query's reply, with its id and the version that answered."""
+    head = {"id": record.id, "version": record.version}
+    return JSONResponse(head | told, headers=headers_of(record))
 
 
-async def answered(service: Service, record: Record, question: str) -> Answer:
-    """The whole answer. Raises what `explain` explains."""
+def headers_of(record: Record) -> dict[str, str]:
+    """The headers of a query's reply, whatever it is."""
+    return {"x-request-id": record.id}
+
+
+async def answered(service: Service, record: Record) -> Answer:
+    """The whole answer. Raises ApiError."""
     async with service.recorded(record):
         options = record.options
         async with in_time("search", options):
-            grounded = await service.backend.retriever.ground(question, options)
+            grounded = await service.backend.retriever.ground(record.question, options)
         record.version, record.found = grounded.version, grounded.grounds.found
         writer = service.backend.writer(options)
         async with in_time("generate", options):
@@ -86,34 +94,32 @@ async def answered(service: Service, record: Record, question: str) -> Answer:
         return answer
 
 
-async def answered_in_pieces(
-    service: Service, record: Record, question: str
-) -> AsyncIterator[str | Answer]:
+async def answered_in_pieces(service: Service, record: Record) -> AsyncGenerator[str | Answer]:
     """Pieces of the draft and the answer; before them `record.found` is set.
 
-    The first item is an empty piece, which says that the search is done.
+    The first item is an empty piece, which says that the search is done. Raises ApiError.
     """
     start = time.perf_counter()
     async with service.recorded(record):
         options = record.options
         async with in_time("search", options):
-            grounded = await service.backend.retriever.ground(question, options)
+            grounded = await service.backend.retriever.ground(record.question, options)
         record.version, record.found = grounded.version, grounded.grounds.found
         yield ""
         writer = service.backend.writer(options)
         pieces = write_in_pieces(grounded.grounds, writer, service.config.guardrails)
-        while True:
-            piece = await _next(pieces, options)
-            if piece is None:
-                break
-            if isinstance(piece, Answer):
-                record.answer = piece
-            elif "first_token_s" not in record.extra:
-                record.extra["first_token_s"] = time.perf_counter() - start
-            yield piece
+        async with contextlib.aclosing(pieces):
+            while (piece := await _next(pieces, options)) is not None:
+                if isinstance(piece, Answer):
+                    record.answer = piece
+                elif not piece:
+                    continue
+                elif "first_token_s" not in record.extra:
+                    record.extra["first_token_s"] = time.perf_counter() - start
+                yield piece
 
 
-async def _next(pieces: AsyncIterator[str | Answer], options: Options) -> str | Answer | None:
+async def _next(pieces: AsyncGenerator[str | Answer], options: Options) -> str | Answer | None:
     """The next piece, in time; None after the last one."""
     try:
         async with asyncio.timeout(options.left_s):
@@ -122,15 +128,16 @@ async def _next(pieces: AsyncIterator[str | Answer], options: Options) -> str | 
         raise DeadlineError("generate") from None
 
 
-async def _events(service: Service, record: Record) -> AsyncIterator[bytes]:
-    async for piece in answered_in_pieces(service, record, record.question):
-        if isinstance(piece, Answer):
-            told = answer_json(record, piece)
-            del told["hits"]
-            yield event("answer", told)
-        elif piece:
-            yield event("token", {"text": piece})
-        elif record.found is not None:
-            found = record.found
-            told = {"id": record.id, "version": record.version} | found.to_json()
-            yield event("hits", told | {"timings_ms": rounded(found.timings_ms)})
+async def _events(service: Service, record: Record) -> AsyncGenerator[bytes]:
+    async with contextlib.aclosing(answered_in_pieces(service, record)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Answer):
+                told = {"id": record.id, "version": record.version} | piece.to_json()
+                del told["hits"]  # they were told first
+                yield event("answer", told)
+            elif piece:
+                yield event("token", {"text": piece})
+            elif record.found is not None:
+                found = record.found
+                told = {"id": record.id, "version": record.version} | found.to_json()
+                yield event("hits", told | {"timings_ms": rounded(found.timings_ms)})

@@ -9,20 +9,25 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request
-from fastapi.security import HTTPBearer
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
 
+from rag_cluster.answer.conversation import Turn
 from rag_cluster.config import Config
-from serve.api.errors import ApiError, explain
+from serve.api.errors import ApiError, client_gone, explain
 from serve.api.shapes import Searching
 from serve.backend import Backend
-from serve.keys import ANYBODY, Buckets, Caller, Keys
+from serve.keys import ANYBODY, Buckets, Caller, Keys, is_loopback
 from serve.observe import Observer, Record
 from serve.options import Options
 
 Result = TypeVar("Result")
 
-bearer = HTTPBearer(auto_error=False, description="API key", scheme_name="key")
+# How the key is sent, for the description of the API; `admit` reads it.
+SENT = [
+    Security(HTTPBearer(auto_error=False, scheme_name="bearer", description="API key")),
+    Security(APIKeyHeader(name="x-api-key", auto_error=False, scheme_name="header")),
+]
 
 
 @dataclass
@@ -59,12 +64,13 @@ class Service:
     def options(
         self, asked: Searching, caller: Caller,
         *, max_tokens: int | None = None, temperature: float | None = None,
+        earlier: tuple[Turn, ...] = (),
     ) -> Options:  # fmt: skip
         """The settings of a request, within the limits. Raises ApiError 400."""
         limits = self.config.service.limits
         _most("top_k", asked.top_k, limits.top_k)
         _most("max_tokens", max_tokens, limits.max_tokens)
-        _most("deadline_ms", asked.deadline_ms, limits.deadline_ms)
+        _most("filter", conditions(asked.filter), limits.filter_conditions, "has {} conditions")
         own = self.config
         _one_of("transform", asked.transform, [own.transform.kind, *limits.transforms])
         _one_of("rerank", asked.rerank, [own.rerank.kind, *limits.rerankers])
@@ -78,31 +84,47 @@ class Service:
             rerank=asked.rerank,
             max_tokens=max_tokens,
             temperature=temperature,
-            deadline=time.time() + (asked.deadline_ms or limits.deadline_ms) / 1e3,
+            earlier=earlier,
+            deadline=self.deadline(asked.deadline_ms),
         )
+
+    def deadline(self, milliseconds: int | None) -> float:
+        """When a request must be answered, in seconds since the epoch. Raises ApiError 400."""
+        most = self.config.service.limits.deadline_ms
+        _most("deadline_ms", milliseconds, most)
+        return time.time() + (milliseconds or most) / 1e3
 
     def check_text(self, name: str, text: str) -> str:
         """A query or question within the limit. Raises ApiError 400."""
         most = self.config.service.limits.query_chars
-        if len(text) > most:
-            raise _invalid(name, f"{name} has {len(text):,} characters; the most is {most:,}")
+        _most(name, len(text), most, "has {} characters")
         if not text.strip():
-            raise _invalid(name, f"{name} is empty")
+            raise invalid(name, f"{name} is empty")
         return text
+
+    def check_count(self, name: str, count: int) -> None:
+        """Raises ApiError 400 for more texts than a request may have."""
+        _most(name, count, self.config.service.limits.texts, "has {} texts")
 
     @contextlib.asynccontextmanager
     async def recorded(self, record: Record) -> AsyncIterator[Record]:
-        """Tells the observer of a query when the block has ended, whatever way it ends."""
+        """Tells the observer of a query when the block has ended, whatever way it ends.
+
+        Errors leave it as ApiError with the record's id in the header x-request-id.
+        """
         start = time.perf_counter()
         try:
             yield record
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             record.status, record.code = 499, "client_closed_request"
             raise
         except Exception as error:
             told = explain(error)
+            told.headers["x-request-id"] = record.id
             record.status, record.code = told.status, told.body.code
-            raise
+            if told is error:
+                raise
+            raise told from error
         finally:
             record.seconds = time.perf_counter() - start
             self.observer.ended(record)
@@ -114,16 +136,50 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def caller_of(request: Request) -> Caller:
-    """Who asks, by the header Authorization or x-api-key. Raises ApiError 401 and 429."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        key = request.headers.get("x-api-key", "")
-    return service_of(request).admit(key.strip() or None)
+def admit(request: Request) -> Caller:
+    """Who asks, by the header Authorization or x-api-key; counted once for a request.
+
+    Raises ApiError 401, 403 and 429.
+    """
+    known: Caller | None = getattr(request.state, "caller", None)
+    if known is None:
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            key = request.headers.get("x-api-key", "")
+        service = service_of(request)
+        _check_reach(service, request)
+        known = request.state.caller = service.admit(key.strip() or None)
+    return known
 
 
-Serviced = Annotated[Service, Depends(service_of)]
-Called = Annotated[Caller, Depends(caller_of)]
+def _check_reach(service: Service, request: Request) -> None:
+    """Raises ApiError 403 for a request that came from another machine to a service without keys.
+
+    Where it listens is checked when it starts (`keys.check_exposure`); this holds too where Ray
+    Serve listens elsewhere than the configuration says.
+    """
+    if service.keys is not None or service.config.service.allow_anonymous:
+        return
+    server = request.scope.get("server")
+    if server is not None and not is_loopback(server[0]):
+        message = (
+            "this service has no API keys, so it answers the machine that it runs on alone: make "
+            "keys (service.keys), or set service.allow_anonymous"
+        )
+        raise ApiError(403, "no_keys", message)
+
+
+# Awaited, or FastAPI would run each of these on a thread.
+async def _service(request: Request) -> Service:
+    return service_of(request)
+
+
+async def _caller(request: Request) -> Caller:
+    return admit(request)
+
+
+Serviced = Annotated[Service, Depends(_service)]
+Called = Annotated[Caller, Depends(_caller)]
 
 
 def both(
@@ -135,6 +191,20 @@ def both(
     return {"and": [enforced, asked]}
 
 
+def conditions(where: Mapping[str, Any] | None) -> int:
+    """How many conditions and combinations a filter has: each costs a look at all chunks."""
+    count = 0
+    left: list[Any] = [where]
+    while left:
+        one = left.pop()
+        if isinstance(one, Mapping):
+            count += len(one)
+            left += one.values()
+        elif isinstance(one, list):
+            left += [part for part in one if isinstance(part, Mapping)]
+    return count
+
+
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
     """The result of the work, which is stopped when the client goes away."""
     task = asyncio.ensure_future(work)
@@ -142,14 +212,12 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise asyncio.CancelledError
+            raise client_gone()
         return task.result()
     finally:
         gone.cancel()
-        if not task.done():
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        task.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
 
 
 async def _gone(request: Request) -> None:
@@ -157,16 +225,18 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def _most(name: str, value: int | None, most: int) -> None:
+def invalid(name: str, message: str) -> ApiError:
+    """400 for a value that is not allowed."""
+    return ApiError(400, "invalid_request", message, param=name)
+
+
+def _most(name: str, value: int | None, most: int, told: str = "is {}") -> None:
     if value is not None and value > most:
-        raise _invalid(name, f"{name} is {value:,}; this service allows {most:,}")
+        raise invalid(name, f"{name} {told.format(f'{value:,}')}; the most is {most:,}")
 
 
 def _one_of(name: str, value: str | None, allowed: list[str] | tuple[str, ...]) -> None:
     if value is not None and value not in allowed:
         known = ", ".join(dict.fromkeys(allowed))
-        raise _invalid(name, f"{name} {value!r} is not allowed by this service: there are {known}")
-
-
-def _invalid(name: str, message: str) -> ApiError:
-    return ApiError(400, "invalid_request", message, param=name)
+        shown = value if len(value) <= 40 else f"{value[:40]}..."
+        raise invalid(name, f"{name} {shown!r} is not allowed by this service: there are {known}")

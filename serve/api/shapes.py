@@ -1,4 +1,4 @@
-"""The bodies of requests and replies."""
+"""The bodies of requests."""
 
 from __future__ import annotations
 
@@ -8,23 +8,32 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Text = Annotated[str, Field(min_length=1)]
 Channel = Literal["dense", "bm25", "splade"]
+TopK = Annotated[int | None, Field(ge=1, description="most hits")]
+Filter = Annotated[
+    dict[str, Any] | None, Field(description='metadata filter, such as {"year": {"gte": 2020}}')
+]
+Channels = Annotated[
+    list[Channel] | None, Field(min_length=1, max_length=8, description="channels to search")
+]
+Transform = Annotated[
+    str | None, Field(description="what is made of the query before the search, such as feedback")
+]
+Rerank = Annotated[str | None, Field(description="the reranker, such as late_interaction")]
+Deadline = Annotated[int | None, Field(ge=1, description="milliseconds that it may take")]
+MaxTokens = Annotated[int | None, Field(ge=1, description="most tokens of the answer")]
+Temperature = Annotated[float | None, Field(ge=0, le=2)]
 
 
-class Body(BaseModel):
-    """A request: unknown keys are refused, so that a misspelt one is not silently ignored."""
+class Searching(BaseModel):
+    """What a search may set. Unknown keys are refused: a misspelt one would be ignored silently."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class Searching(Body):
-    """What a search may set."""
-
-    top_k: int | None = Field(None, ge=1, description="most hits")
-    filter: dict[str, Any] | None = Field(None, description="metadata filter, such as {year: 2020}")
-    channels: list[Channel] | None = Field(None, min_length=1, description="channels to search")
-    transform: str | None = Field(None, description="what is made of the query before the search")
-    rerank: str | None = Field(None, description="the reranker")
-    deadline_ms: int | None = Field(None, ge=1, description="milliseconds that it may take")
+    top_k: TopK = None
+    filter: Filter = None
+    channels: Channels = None
+    transform: Transform = None
+    rerank: Rerank = None
+    deadline_ms: Deadline = None
 
 
 class SearchRequest(Searching):
@@ -38,171 +47,112 @@ class AskRequest(Searching):
 
     question: Text
     stream: bool = False
-    max_tokens: int | None = Field(None, ge=1)
-    temperature: float | None = Field(None, ge=0, le=2)
+    max_tokens: MaxTokens = None
+    temperature: Temperature = None
 
 
-class Place(BaseModel):
-    """Where a channel has a hit."""
-
-    rank: int
-    score: float
-
-
-class Hit(BaseModel):
-    """A passage that was found."""
-
-    rank: int
-    score: float
-    channels: dict[str, Place]
-    chunk_id: str
-    doc_id: str
-    uri: str
-    title: str
-    pages: list[int] | None
-    section: str
-    text: str
-
-
-class SearchReply(BaseModel):
-    """What was found, and the version that it was found in."""
-
-    id: str
-    version: str
-    query: str
-    hits: list[Hit]
-    timings_ms: dict[str, float]
-    transform: dict[str, Any] | None
-    notes: list[str]
-
-
-class CitationReply(BaseModel):
-    """A quote that supports a sentence of the answer."""
-
-    marker: int
-    chunk_id: str
-    doc_id: str
-    uri: str
-    page: int | None
-    quote: str
-
-
-class AskReply(BaseModel):
-    """An answer with its citations."""
-
-    id: str
-    version: str
-    question: str
-    answer: str
-    citations: list[CitationReply]
-    hits: list[Hit]
-    timings_ms: dict[str, float]
-    transform: dict[str, Any] | None
-    notes: list[str]
-    guardrails: dict[str, Any]
-
-
-class ChatMessage(BaseModel):
-    """A turn of a conversation. Other keys of OpenAI's are taken and not used."""
+class Foreign(BaseModel):
+    """A request in the shape of another API: keys of it that have no use here are taken."""
 
     model_config = ConfigDict(extra="allow")
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[dict[str, Any]] | None = None
 
     @property
-    def text(self) -> str:
-        """The text parts, joined."""
-        if isinstance(self.content, str):
-            return self.content
-        parts = [str(part.get("text", "")) for part in self.content or () if "text" in part]
-        return "\n".join(parts)
+    def unused(self) -> list[str]:
+        """The names of what was sent and has no use here."""
+        sent = self.model_extra or {}
+        return sorted(name[:40] for name, value in sent.items() if value is not None)
 
 
-class StreamOptions(BaseModel):
+class ContentPart(Foreign):
+    """A part of a message; only those of text are read."""
+
+    type: str = "text"
+    text: str | None = None
+
+
+class ChatMessage(Foreign):
+    """A turn of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[ContentPart] | None = None
+
+    @property
+    def said(self) -> str:
+        """The text, or that of the parts."""
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if part.text is not None)
+        return self.content or ""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are parts that are no text."""
+        return isinstance(self.content, list) and any(part.text is None for part in self.content)
+
+
+class StreamOptions(Foreign):
     """Of a streamed completion."""
 
-    model_config = ConfigDict(extra="allow")
     include_usage: bool | None = False
 
 
-class ChatRequest(BaseModel):
+class ChatRequest(Foreign):
     """POST /v1/chat/completions: OpenAI's, with the settings of a search beside them."""
 
-    model_config = ConfigDict(extra="allow")
     model: str = "rag-cluster"
     messages: list[ChatMessage] = Field(min_length=1)
+    n: Literal[1] | None = None
     stream: bool | None = False
     stream_options: StreamOptions | None = None
-    max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_k: int | None = Field(None, ge=1)
-    filter: dict[str, Any] | None = None
-    channels: list[Channel] | None = Field(None, min_length=1)
-    transform: str | None = None
-    rerank: str | None = None
-    deadline_ms: int | None = Field(None, ge=1)
+    max_tokens: MaxTokens = None
+    max_completion_tokens: MaxTokens = None
+    temperature: Temperature = None
+    user: str | None = Field(None, description="taken, and not used")
+    top_k: TopK = None
+    filter: Filter = None
+    channels: Channels = None
+    transform: Transform = None
+    rerank: Rerank = None
+    deadline_ms: Deadline = None
+
+    @property
+    def searching(self) -> Searching:
+        """The settings of the search."""
+        return Searching(**{name: getattr(self, name) for name in Searching.model_fields})
 
 
-class RerankDocument(BaseModel):
+class RerankDocument(Foreign):
     """A text to rank."""
 
-    model_config = ConfigDict(extra="allow")
     text: str
 
 
-class RerankRequest(BaseModel):
+class RerankRequest(Foreign):
     """POST /v1/rerank, as Cohere and Jina have it."""
 
-    model_config = ConfigDict(extra="allow")
     model: str | None = None
     query: Text
     documents: list[str | RerankDocument] = Field(min_length=1)
-    top_n: int | None = Field(None, ge=1)
+    top_n: int | None = Field(None, ge=1, description="how many of the best to return")
     return_documents: bool | None = False
+    deadline_ms: Deadline = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The documents' texts."""
+        return [one if isinstance(one, str) else one.text for one in self.documents]
 
 
-class RerankResult(BaseModel):
-    """A text's place in the list that was given, and its score; best first."""
-
-    index: int
-    relevance_score: float
-    document: RerankDocument | None = None
-
-
-class RerankReply(BaseModel):
-    """The order of the texts."""
-
-    id: str
-    model: str
-    results: list[RerankResult]
-    usage: dict[str, int]
-    meta: dict[str, Any]
-
-
-class EmbeddingsRequest(BaseModel):
+class EmbeddingsRequest(Foreign):
     """POST /v1/embeddings: OpenAI's; `input_type` says whether texts are passages or queries."""
 
-    model_config = ConfigDict(extra="allow")
     model: str | None = None
-    input: str | list[str]
+    input: Text | Annotated[list[Text], Field(min_length=1)]
     encoding_format: Literal["float", "base64"] | None = "float"
-    dimensions: int | None = None
+    dimensions: int | None = Field(None, ge=1, description="taken where it is the encoder's own")
     input_type: Literal["query", "passage"] = "passage"
+    deadline_ms: Deadline = None
 
-
-class Embedding(BaseModel):
-    """A text's vector: numbers, or the base64 of float32s."""
-
-    object: Literal["embedding"] = "embedding"
-    index: int
-    embedding: list[float] | str
-
-
-class EmbeddingsReply(BaseModel):
-    """The vectors in the order of the texts."""
-
-    object: Literal["list"] = "list"
-    model: str
-    data: list[Embedding]
-    usage: dict[str, int]
+    @property
+    def texts(self) -> list[str]:
+        """The texts."""
+        return [self.input] if isinstance(self.input, str) else self.input
