@@ -76,6 +76,11 @@ def test_a_documented_command_exists(document, words):
             check_options(JOBS[job], arguments)
         case ["python", "-m", module, *_]:
             assert (ROOT / (module.replace(".", "/") + ".py")).exists()
+        case ["serve", "run", target, *arguments]:
+            assert target == "serve.app:build"
+            assert all("=" in argument for argument in arguments)
+        case ["serve", "deploy", file]:
+            assert (ROOT / file).exists()
         case ["pip", "install", *_] | [".ci/run"]:
             pass
         case _:
@@ -186,7 +191,7 @@ def normal(name: str) -> str:
 def test_only_the_library_goes_into_the_wheel(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
-    for name in ("rag_cluster", "pyproject.toml", "README.md", "LICENSE", "jobs", "tests"):
+    for name in ("rag_cluster", "pyproject.toml", "README.md", "LICENSE", "jobs", "serve", "tests"):
         (source / name).symlink_to(ROOT / name)
     build = "from setuptools import build_meta; print(build_meta.build_wheel('..'))"
     subprocess.run(
@@ -198,8 +203,9 @@ def test_only_the_library_goes_into_the_wheel(tmp_path):
         (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
         script = archive.read(entry_points).decode()
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"rag_cluster"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"rag_cluster", "serve"}
     assert "rag_cluster/py.typed" in names
+    assert {"serve/config.yaml", "serve/page/index.html"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "rag-cluster = rag_cluster.cli:main" in script
 
