@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from rag_cluster import config as configuration
 from rag_cluster import deletion, pipeline
 from rag_cluster.answer.found import SearchResult
 from rag_cluster.answer.query import Engine
+from rag_cluster.cli import run
 from rag_cluster.errors import CollectionError, ConfigError
 from rag_cluster.inspection import audit, overview
+from rag_cluster.show import ingest as show
 from rag_cluster.storage import Collection, read_table
 
 SPLADE = ["sparse.model=fake:1000", "retrieve.channels=[dense, bm25, splade]"]
@@ -90,11 +93,26 @@ def test_another_model_is_refused(made: Path, collection: Path) -> None:
         Engine.open(collection, settings=[ALONE])
 
 
-def test_a_second_run_has_nothing_to_do(made: Path, sources: Path) -> None:
+def test_a_second_run_has_nothing_to_do(
+    made: Path, sources: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The model of the sparse vectors is known again by what the manifest says of it."""
     summary = pipeline.ingest([str(sources)], made, configuration.load(None, SETTINGS))
     assert (summary["published"], summary["work"]["texts"]) == (False, 0)
-    assert summary["sparse"]["model"] == "fake:1000"
+    average = overview(Collection.open(made))["sparse"]["weights_per_chunk"]
+    show.summary(summary)
+    assert f"sparse vectors: fake:1000, {average:.1f} terms in a chunk" in capsys.readouterr().out
+
+
+def test_overview_and_report_say_what_there_is(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["inspect", "--collection", str(made)]) == 0
+    assert re.search(r"sparse vectors +fake:1000, ", capsys.readouterr().out)
+    assert run(["inspect", "--collection", str(made), "--report"]) == 0
+    report = capsys.readouterr().out
+    assert "The sparse vectors of fake:1000 have " in report
+    assert "| sparse |" in report
 
 
 def test_nothing_of_a_deleted_document_is_left(made: Path, sources: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rag_cluster import config
-from rag_cluster.chunk.window import check_window
+from rag_cluster.chunk.window import check_sparse_window, check_window
 from rag_cluster.errors import ConfigError
 
 
@@ -36,3 +36,12 @@ def test_a_window_smaller_than_the_context() -> None:
 
 def test_late_chunking_reads_no_context() -> None:
     check_window(config.build({"chunk": {"size": 254}, "embed": {"mode": "late"}}), 256)
+
+
+def test_chunks_must_fit_the_sparse_model_too() -> None:
+    # A fake has no prefix: 180 + 20 + 2. In late chunking it reads the context, unlike the encoder.
+    for mode in ("passage", "late"):
+        tree = config.build({"sparse": {"model": "fake:9"}, "embed": {"mode": mode}})
+        check_sparse_window(tree, 202)
+        with pytest.raises(ConfigError, match=r"'fake:9' reads 201 tokens .* are 202: "):
+            check_sparse_window(tree, 201)

@@ -37,31 +37,11 @@ def test_vectors_are_what_the_model_gives(folder: str) -> None:
     own = SparseEncoder(folder, device="cpu").encode_document(TEXTS).to_dense().numpy()
     found = model.encode(TEXTS)
     np.testing.assert_allclose([dense(v, model.terms) for v in found], own, rtol=0, atol=1e-5)
-    for terms, weights in found:
-        assert (terms.dtype, weights.dtype) == (np.int32, np.float32)
-        assert (np.diff(terms) > 0).all()
-        assert (weights > 0).all()
-
-
-def test_only_the_heaviest_terms_of_a_passage_are_kept(folder: str) -> None:
-    few, all_of_them = encoder(folder, max_terms=5), encoder(folder)
-    (kept,), (whole,) = few.encode(TEXTS[:1]), all_of_them.encode(TEXTS[:1])
-    assert len(kept.terms) == 5 < len(whole.terms)
-    best = np.sort(whole.weights)[-5:]
-    np.testing.assert_allclose(np.sort(kept.weights), best, rtol=0, atol=1e-5)
-    (query,) = few.encode(TEXTS[:1], "query")
-    np.testing.assert_array_equal(query.terms, whole.terms)
 
 
 def test_a_window_beyond_the_models_positions_is_refused(folder: str) -> None:
     with pytest.raises(ModelError, match=r"max_tokens is 65, but .* reads 64 at most"):
         encoder(folder, max_tokens=65)
-
-
-def test_tokens_beyond_the_window_are_counted(folder: str) -> None:
-    # [CLS] and [SEP] take two of the eight.
-    assert encoder(folder, max_tokens=8).beyond(["the cat", "a dog " * 5, ""]) == [0, 4, 0]
-    assert FakeSparseEncoder(9, max_tokens=8).beyond(["the cat", "a dog " * 5]) == [0, 4]
 
 
 @pytest.mark.parametrize("save", [save_encoder, save_cross_encoder])
@@ -92,16 +72,6 @@ def test_queries_without_a_network(folder: str, tmp_path: Path) -> None:
     assert query.weights.tolist() == [float(term) for term in query.terms]
     (passage,), (whole,) = model.encode(TEXTS[:1]), encoder(folder).encode(TEXTS[:1])
     np.testing.assert_array_equal(passage.terms, whole.terms)
-
-
-def test_what_is_encoded_beside_it_changes_nothing(folder: str) -> None:
-    model = encoder(folder, batch_size=2)
-    together = model.encode(TEXTS)
-    for text, vector in zip(TEXTS, together, strict=True):
-        (alone,) = model.encode([text])
-        np.testing.assert_array_equal(alone.terms, vector.terms)
-        np.testing.assert_allclose(alone.weights, vector.weights, rtol=0, atol=1e-5)
-    assert model.encode([]) == []
 
 
 def test_the_fake_weighs_words() -> None:
