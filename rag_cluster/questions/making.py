@@ -53,9 +53,10 @@ async def make_questions(
     )  # fmt: skip
     questioner = Questioner(llm, Prompting(effective), effective)
     with Partial(partial) as known:
+        at_once = 1 if effective.llm.engine == "transformers" else effective.llm.concurrency
         run = Run(
             frame, Chunks(opened), questioner, known, wanted, model=model, on_progress=on_progress,
-            most_failures=max(LEAST_FAILURES, effective.llm.concurrency),
+            at_once=at_once, most_failures=max(LEAST_FAILURES, at_once),
         )  # fmt: skip
         try:
             await run.go()

@@ -7,6 +7,7 @@ interruption too.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -38,10 +39,13 @@ class Run:
 
     def __init__(
         self, frame: Frame, chunks: Chunks, questioner: Questioner, known: Partial, wanted: Wanted,
-        *, model: Mapping[str, Any], most_failures: int,
+        *, model: Mapping[str, Any], at_once: int, most_failures: int,
         on_progress: Callable[[Snapshot], None] | None = None,
     ) -> None:  # fmt: skip
-        """`model` names the model in what is `known`; so many failures in a row end the run."""
+        """`model` names the model in what is `known`; `most_failures` in a row end the run.
+
+        So many chunks are asked about `at_once`.
+        """
         self.kept: list[Question] = []
         self._frame = frame
         self._draw = Draw(frame)
@@ -51,6 +55,8 @@ class Run:
         self._wanted = wanted
         self._model = model
         self._most_failures = most_failures
+        # A chunk may take several calls: one that was begun is ended before the next begins.
+        self._turn = asyncio.Semaphore(at_once)
         self._show = on_progress
         self._seen = Asked()
         self._start = time.monotonic()
@@ -61,6 +67,14 @@ class Run:
 
     async def go(self) -> None:
         """Asks until there are enough questions, no chunks are left, or too many gave none."""
+        telling = asyncio.create_task(self._tell_now_and_then())
+        try:
+            await self._ask()
+        finally:
+            telling.cancel()
+        self._tell()
+
+    async def _ask(self) -> None:
         chunks: list[int] = []
         while (chunks := self._topped_up(chunks)) and self._may_ask():
             rows = self._chunks.rows([self._place(chunk) for chunk in chunks])
@@ -130,9 +144,10 @@ class Run:
         return self._count(await self._asked(row["chunk_id"], source, request, name))
 
     async def _asked(self, chunk_id: str, source: Source, request: Request, name: bytes) -> Outcome:
-        self._counts["asked"] += 1
         try:
-            outcome = await self._questioner(source, request)
+            async with self._turn:
+                self._counts["asked"] += 1
+                outcome = await self._questioner(source, request)
         except RefusedError:
             raise
         except ServiceError as error:
@@ -154,7 +169,6 @@ class Run:
             self._counts["good"] += 1
         else:
             self._skipped[outcome.reason] += 1
-        self._tell()
         return outcome
 
     def _keep(self, chunk: int, row: Row, outcome: Outcome) -> bool:
@@ -173,6 +187,11 @@ class Run:
             )
         )  # fmt: skip
         return True
+
+    async def _tell_now_and_then(self) -> None:
+        while True:
+            self._tell()
+            await asyncio.sleep(1.0)
 
     def _tell(self) -> None:
         if self._show is None:
