@@ -59,6 +59,20 @@ def search(path: Path, query: str, *settings: str, where: Any = None) -> SearchR
         engine.close()
 
 
+def test_facts_on_the_server_give_their_chunks(server: Server, corpus: Path, tmp_path: Path,
+                                               ray_session: None) -> None:  # fmt: skip
+    settings = [*settings_of(server), "chunk.strategy=proposition", "llm.engine=fake",
+                "prompts.proposition=$title $section $passage", "chunk.overlap=0"]  # fmt: skip
+    made = configuration.load(None, settings)
+    pipeline.ingest([str(corpus / "page.html")], tmp_path / "facts", made)
+    found = search(tmp_path / "facts", "adults and children", BM25)
+    assert found.hits[0].kind != "proposition"
+    fact = found.by_channel[0]["bm25"].fact
+    assert fact is not None
+    assert "children" in fact
+    assert "children" in found.hits[0].text
+
+
 def test_sparse_vectors_are_searched_on_the_server(served: Path) -> None:
     opened = Collection.open(served)
     assert not (opened.folder / "sparse").exists()
