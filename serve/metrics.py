@@ -8,6 +8,8 @@ document is among them.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -16,6 +18,8 @@ from typing import Any, Literal, Protocol
 SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip
+
+REPEAT_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class LocalMeters:
     def __init__(self) -> None:
         import prometheus_client as prometheus
 
-        prometheus.disable_created_metrics()
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = prometheus.CollectorRegistry()
         self._series: dict[str, Any] = {}
         for metric in METRICS:
@@ -148,7 +152,9 @@ class RayMeters:
     """The series of a replica of Ray Serve, to which Ray adds application, deployment and replica.
 
     Ray sends them to the agent of their node every few seconds. It sends counts of buckets and not
-    the values, so the `_sum` of a histogram is approximate. To be made in the replica itself.
+    the values, so the `_sum` of a histogram is approximate. The agent forgets a gauge that is not
+    set again within two of its intervals, so all are, every second. To be made in the replica
+    itself.
     """
 
     def __init__(self) -> None:
@@ -157,6 +163,7 @@ class RayMeters:
 
         self._application = serve.get_replica_context().app_name
         self._series: dict[str, Any] = {}
+        self._gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         for metric in METRICS:
             known = (metric.name, metric.help)
             match metric.kind:
@@ -169,6 +176,7 @@ class RayMeters:
                         *known, boundaries=list(metric.buckets), tag_keys=metric.labels
                     )
             self._series[metric.name] = series
+        threading.Thread(target=self._repeat, name="gauges", daemon=True).start()
 
     def add(self, metric: Metric, value: float = 1.0, **labels: str) -> None:
         """See `Meters`."""
@@ -181,7 +189,14 @@ class RayMeters:
 
     def set(self, metric: Metric, value: float, **labels: str) -> None:
         """See `Meters`."""
+        self._gauges[metric.name, tuple(labels.items())] = value
         self._series[metric.name].set(value, labels)
+
+    def _repeat(self) -> None:
+        while True:
+            time.sleep(REPEAT_S)
+            for (name, labels), value in list(self._gauges.items()):
+                self._series[name].set(value, dict(labels))
 
     async def text(self) -> str:
         """See `Meters`: this application's series as the agents of all nodes export them."""
