@@ -138,7 +138,7 @@ class SentenceTransformerEncoder:
     def _forward(self, texts: list[str]) -> dict[str, Any]:
         import torch
 
-        with self._lock, torch.inference_mode(), _threads_for(len(texts)):
+        with self._lock, torch.inference_mode(), threads_for(len(texts)):
             features = {
                 name: value.to(self._device) if hasattr(value, "to") else value
                 for name, value in self._model.preprocess(texts).items()
@@ -148,7 +148,7 @@ class SentenceTransformerEncoder:
 
 
 @contextlib.contextmanager
-def _threads_for(texts: int) -> Iterator[None]:
+def threads_for(texts: int) -> Iterator[None]:
     """One thread for one text.
 
     Reading the weights takes longer than computing with them, and on a busy machine two threads

@@ -25,6 +25,7 @@ from rag_cluster.models.encoder import (
     choose_device,
     choose_dtype,
     load_transformer,
+    threads_for,
     weights_revision,
 )
 from rag_cluster.models.fakes import words
@@ -148,7 +149,7 @@ class SpladeEncoder:
         """float32 [len(texts), terms]."""
         encode = self._model.encode_query if kind == "query" else self._model.encode_document
         options: dict[str, Any] = {"batch_size": len(texts), "show_progress_bar": False}
-        with self._lock:
+        with self._lock, threads_for(len(texts)):
             output = encode(texts, convert_to_sparse_tensor=False, **options)
         weights: NDArray[np.float32] = output.float().cpu().numpy()
         return weights
