@@ -23,7 +23,10 @@ def describe(snapshot: Snapshot) -> str:
         f"{snapshot.skipped:,} skipped",
     ]
     if snapshot.rate:
-        parts.append(f"{snapshot.rate:.1f} chunks/s")
+        slow = snapshot.rate < 1
+        parts.append(
+            f"{snapshot.rate * 60:.1f} chunks/min" if slow else f"{snapshot.rate:.1f} chunks/s"
+        )
     if snapshot.seconds_left is not None:
         parts.append(f"about {_clock(snapshot.seconds_left)} left")
     return f"{_clock(snapshot.elapsed)}  " + ", ".join(parts)

@@ -17,6 +17,7 @@ from rag_cluster.models.fakes import FakeLLM
 from rag_cluster.models.ports import Request
 from rag_cluster.questions import Snapshot, Wanted, make_questions
 from rag_cluster.questions.partial import Partial
+from rag_cluster.show.questions import describe
 from rag_cluster.storage import Collection
 
 Made = dict[str, Any]
@@ -262,3 +263,25 @@ def test_one_process_at_a_time(home: Path, tmp_path: Path) -> None:
         return good(request)
 
     make(home, tmp_path / "q", rule, count=1)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "said"),
+    [
+        (Snapshot(100), "0m00s  0/100 questions, 0 chunks asked about (0 failed), 0 skipped"),
+        (
+            Snapshot(100, made=40, before=10, asked=60, skipped=25, failed=5, elapsed=30.0),
+            (
+                "0m30s  40/100 questions, 60 chunks asked about (5 failed), 25 skipped, 2.0 chunks/s, "
+                "about 1m00s left"
+            ),
+        ),
+        (
+            Snapshot(2, asked=1, elapsed=240.0),
+            "4m00s  0/2 questions, 1 chunks asked about (0 failed), 0 skipped, 0.2 chunks/min",
+        ),
+    ],
+    ids=["at first", "fast", "slow"],
+)
+def test_progress_is_a_line(snapshot: Snapshot, said: str) -> None:
+    assert describe(snapshot) == said
