@@ -121,7 +121,8 @@ class Generate(Section):
     kind: Literal["extractive", "openai", "transformers", "vllm"] = key(
         "extractive",
         "extractive = sentences of the passages, no model; openai = any OpenAI-compatible server; "
-        "transformers = a local causal language model",
+        "transformers = a local causal language model; vllm = engines of the query service, "
+        "through ray.serve.llm (for the command line name a server with openai)",
     )
     model: str | None = key(None, "name at the server, or hub id, local path, package:MODULE/PATH")
     base_url: str | None = key(None, "openai: the server, such as http://localhost:8000/v1")
@@ -130,6 +131,10 @@ class Generate(Section):
     temperature: float = key(0.0, "0 = the likeliest token each time", ge=0, le=2)
     timeout_s: float = key(60.0, "openai: seconds to wait for an answer", gt=0)
     retries: int = key(3, "openai: tries again on 429, 5xx and lost connections", ge=0)
+    engine_kwargs: dict[str, Any] = key(
+        {}, "vllm: arguments of the engine, such as {max_model_len: 8192, tensor_parallel_size: 2}"
+    )
+    env: dict[str, str] = key({}, "vllm: environment of the engines")
     sentences: int = key(3, "extractive: most sentences of an answer", ge=1)
     min_similarity: float = key(
         0.35,
@@ -233,6 +238,8 @@ class Config(Section):
     @property
     def writes(self) -> Literal["contexts", "facts"] | None:
         """What a language model writes for the chunks at ingest; None for nothing."""
+        if self.chunk.strategy == "proposition":
+            return "facts"
         return "contexts" if self.enrich.contextual else None
 
     @model_validator(mode="after")
@@ -242,23 +249,21 @@ class Config(Section):
             "facts": "chunk.strategy is proposition",
         }
         if self.writes is not None and self.llm.engine == "none":
-        if self.chunk.strategy == "proposition":
-            return "facts"
             raise ValueError(
                 f"{asking[self.writes]}, which needs a language model: set llm.engine and llm.model"
             )
         return self
 
     @model_validator(mode="after")
-    def _has_a_sparse_model(self) -> Config:
-        if "splade" in self.retrieve.channels and self.sparse.model is None:
-            raise ValueError(
-
-    @model_validator(mode="after")
     def _facts_stand_alone(self) -> Config:
         if self.writes == "facts":
             check_facts(self.enrich.kind, self.embed.mode)
         return self
+
+    @model_validator(mode="after")
+    def _has_a_sparse_model(self) -> Config:
+        if "splade" in self.retrieve.channels and self.sparse.model is None:
+            raise ValueError(
                 "retrieve.channels has splade, which searches sparse vectors: set sparse.model, "
                 "and ingest with it"
             )
