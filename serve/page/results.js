@@ -110,7 +110,7 @@ export function showSources(citations, names, open) {
     ),
   );
   byId("sources").replaceChildren(
-    ...(items.length ? [make("h3", {}, "Sources"), make("ul", {}, items)] : []),
+    ...(items.length ? [make("h3", {}, "Sources"), make("ul", { role: "list" }, items)] : []),
   );
 }
 
