@@ -91,7 +91,7 @@ def _rows(asked: Iterable[Asked]) -> tuple[list[dict[str, Any]], list[str], list
             (chunk["doc_id"], chunk["pages"] and chunk["pages"][0], chunk["uri"])
             for chunk in line.get("chunks", ())
         ]
-        paged = all(page is not None for _, page, _ in cited or found)
+        paged = all(page is not None for _, page, _ in (*cited, *found))
         judged = _places(cited, paged=paged)
         rest = [place for place in _places(found, paged=paged) if place not in judged]
         silver += [_row(query_id, place, "1", "cited") for place in judged]

@@ -16,8 +16,8 @@ from rag_cluster.querylog.reading import Line, normal
 def summary(lines: Iterable[tuple[datetime, Line]]) -> dict[str, Any]:
     """Counts, and the 50th, 95th and 99th percentile of each stage in milliseconds.
 
-    The stage `request` is a query from its beginning to its end; `total` of a search or answer is
-    the sum of its stages.
+    The stage `request` is a query from its beginning to its end, `first_token` from its beginning
+    to the first piece of a streamed answer, and `total` the sum of the stages before it.
     """
     times: list[datetime] = []
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("route", "status", "key")}
@@ -33,9 +33,11 @@ def summary(lines: Iterable[tuple[datetime, Line]]) -> dict[str, Any]:
         questions[question_of(line)] += 1
         stages["request"].append(line["seconds"] * 1e3)
         if "first_token_ms" in line:
-            stages["first_token (from the request)"].append(line["first_token_ms"])
+            stages["first_token"].append(line["first_token_ms"])
         for stage, milliseconds in line.get("timings_ms", {}).items():
-            stages[stage].append(milliseconds)
+            if stage != "first_token":  # here that is counted from the prompt
+                stages[stage].append(milliseconds)
+    stages |= {"total": stages.pop("total")} if "total" in stages else {}
     return {
         "queries": questions.total(),
         "questions": len(questions),
