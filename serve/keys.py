@@ -51,7 +51,7 @@ class Keys:
         self._file = file
         self._stamp = None if file is None else _stamp(file)
         self._next_look = 0.0
-        self._fields: Mapping[str, str] | None = None
+        self._config: Config | None = None
 
     @classmethod
     def read(cls, source: str) -> Keys:
@@ -67,10 +67,10 @@ class Keys:
         self._look()
         return self._callers.get(hash_of(key))
 
-    def check(self, fields: Mapping[str, str]) -> None:
-        """Raises ConfigError where a key's filter is none for these declared fields."""
-        _check(self._callers, fields)
-        self._fields = fields
+    def check(self, config: Config) -> None:
+        """Raises ConfigError where a key's filter cannot be enforced on such a collection."""
+        _check(self._callers, config)
+        self._config = config
 
     def __len__(self) -> int:
         return len(self._callers)
@@ -85,8 +85,8 @@ class Keys:
         self._stamp = stamp
         try:
             callers = read_keys(self._file)
-            if self._fields is not None:
-                _check(callers, self._fields)
+            if self._config is not None:
+                _check(callers, self._config)
         except ConfigError as error:
             log.error("the API keys stay as they were: %s", error)
             return
@@ -104,7 +104,7 @@ def keys_of(config: Config) -> Keys | None:
     if config.service.keys is None:
         return None
     keys = Keys.read(config.service.keys)
-    keys.check(config.metadata.fields)
+    keys.check(config)
     return keys
 
 
@@ -156,12 +156,18 @@ class Buckets:
         return 0.0
 
 
-def _check(callers: Mapping[str, Caller], fields: Mapping[str, str]) -> None:
+def _check(callers: Mapping[str, Caller], config: Config) -> None:
     for caller in callers.values():
         try:
-            parse_filter(caller.where, fields)
+            enforced = parse_filter(caller.where, config.metadata.fields)
         except FilterError as error:
             raise ConfigError(f"the filter of the API key {caller.name!r}: {error}") from None
+        if enforced is not None and config.duplicates.near == "index_once":
+            raise ConfigError(
+                f"the API key {caller.name!r} has a filter, but the collection was made with "
+                "duplicates.near: index_once: a document that nearly equals one behind another "
+                "key's filter would not be found. Ingest with duplicates.near: mark"
+            )
 
 
 def _variable(name: str) -> str:

@@ -65,9 +65,8 @@ async def page_image(
         image = await service.backend.retriever.page(doc_id, page, caller.where, width)
     if image is None:
         raise _absent("page", f"{doc_id}/{page}")
-    return Response(
-        image, media_type="image/png", headers={"Cache-Control": "private, max-age=300"}
-    )
+    headers = {"Cache-Control": "private, max-age=300", "Vary": "Authorization, x-api-key"}
+    return Response(image, media_type="image/png", headers=headers)
 
 
 @router.get("/chunks/{chunk_id}", response_model=ChunkReply)

@@ -167,7 +167,10 @@ def _invalid(error: RequestValidationError) -> ApiError:
         return ApiError(400, "invalid_json", f"the body is not JSON that can be read: {reason}")
     if first["type"] == "missing" and first["loc"] == ("body",):
         return ApiError(400, "invalid_request", "the request has no body")
-    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    place = first["loc"]
+    if place[:1] in (("body",), ("query",), ("path",)):
+        place = place[1:]
+    where = ".".join(str(part) for part in place)
     message = str(first["msg"]).removeprefix("Value error, ")
     return ApiError(
         400, "invalid_request", f"{where}: {message}" if where else message, param=where or None

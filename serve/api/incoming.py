@@ -197,7 +197,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _depth_beyond(value: Any, most: int) -> bool:
     """Whether objects and lists are nested deeper than that."""
     level = [value]
-    for _ in range(most + 1):
+    for _ in range(most):
         level = [
             inner
             for one in level
@@ -206,7 +206,7 @@ def _depth_beyond(value: Any, most: int) -> bool:
         ]
         if not level:
             return False
-    return True
+    return any(isinstance(one, dict | list) for one in level)
 
 
 def _check_surrogates(value: Any) -> None:

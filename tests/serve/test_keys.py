@@ -1,0 +1,253 @@
+"""API keys: their file, their rates, and when there must be some."""
+
+import os
+import stat
+import time
+
+import pytest
+
+from rag_cluster.config import Service, load
+from rag_cluster.errors import ConfigError
+from serve.key_writing import add_key, list_keys, remove_key
+from serve.keys import LOOK_S, Buckets, Caller, Keys, check_exposure, keys_of
+
+CONFIG = load(None, ["metadata.fields={tenant: keyword, year: int}"])
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "keys.yaml"
+
+
+def test_a_key_is_found_and_its_file_does_not_hold_it(file):
+    key = add_key(file, "analytics", {"tenant": "acme"}, 60)
+    assert key not in file.read_text()
+    assert len(key) > 40
+    keys = Keys.read(str(file))
+    assert keys.find(key) == Caller("analytics", {"tenant": "acme"}, 60.0)
+    assert keys.find(key + "x") is None
+    assert keys.find("") is None
+    assert len(keys) == 1
+
+
+def test_the_file_is_for_its_owner_alone_and_replaced_as_a_whole(file):
+    add_key(file, "one")
+    before = file.stat().st_ino
+    file.chmod(0o644)
+    add_key(file, "two")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.stat().st_ino != before
+    assert [path.name for path in file.parent.iterdir()] == ["keys.yaml"]
+
+
+def test_a_link_leads_to_the_file_that_is_written(file, tmp_path):
+    add_key(file, "one")
+    link = tmp_path / "link.yaml"
+    link.symlink_to(file)
+    add_key(link, "two")
+    assert link.is_symlink()
+    assert [key["name"] for key in list_keys(file)] == ["one", "two"]
+
+
+def test_keys_are_listed_and_removed(file):
+    gone = add_key(file, "one")
+    kept = add_key(file, "two", {"year": {"gte": 2020}}, 2.5)
+    remove_key(file, "one")
+    assert list_keys(file) == [
+        {"name": "two", "filter": {"year": {"gte": 2020}}, "requests_per_minute": 2.5}
+    ]
+    keys = Keys.read(str(file))
+    assert keys.find(gone) is None
+    assert keys.find(kept) is not None
+    with pytest.raises(ConfigError, match="no key 'one'; there are: 'two'"):
+        remove_key(file, "one")
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "rate", "says"),
+    [
+        ("taken", None, None, "has a key 'taken'"),
+        ("", None, None, "1 to 64 printable"),
+        ("a\nb", None, None, "1 to 64 printable"),
+        ("x" * 65, None, None, "1 to 64 printable"),
+        ("new", {}, None, "leave it out"),
+        ("new", {"section_path": "A"}, None, "chunks of one document differ"),
+        ("new", {"or": [{"not": {"kind": "table"}}]}, None, "names 'kind'"),
+        ("new", None, 0, "above 0"),
+        ("new", None, float("inf"), "above 0"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_key_that_cannot_be_made(file, name, where, rate, says):
+    add_key(file, "taken")
+    before = file.read_bytes()
+    with pytest.raises(ConfigError, match=says):
+        add_key(file, name, where, rate)
+    assert file.read_bytes() == before
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError, match="there is no folder"):
+        add_key(tmp_path / "none" / "keys.yaml", "one")
+
+
+HASH = "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("a: 1", "must be a list"),
+        ("- x: [", "are not YAML in line"),
+        ("- name: a", "must have name and hash"),
+        (f"- {{name: a, hash: {HASH}, fliter: {{}}}}", "must have name and hash, and may have"),
+        ("- {name: a, hash: abc}", "64 hexadecimal digits"),
+        (f"- {{name: a, hash: {HASH}}}\n- {{name: a, hash: {'b' * 64}}}", "there twice"),
+        (f"- {{name: a, hash: {HASH}}}\n- {{name: b, hash: {HASH}}}", "there twice"),
+        (f"- {{name: a, hash: {HASH}, requests_per_minute: true}}", "above 0, not True"),
+        (f"- {{name: a, hash: {HASH}, filter: {{}}}}", "filter must be a mapping"),
+        (f"- {{name: a, hash: {HASH}, filter: [1]}}", "filter must be a mapping"),
+        (f"- {{name: a, hash: {HASH}, filter: {{role: body}}}}", "names 'role'"),
+    ],
+)
+def test_a_file_that_cannot_be_used(file, content, says):
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=says) as failed:
+        Keys.read(str(file))
+    assert HASH not in str(failed.value)
+
+
+def test_keys_in_a_variable(file, monkeypatch):
+    key = add_key(file, "one")
+    monkeypatch.setenv("SOME_KEYS", file.read_text())
+    assert Keys.read("env:SOME_KEYS").find(key).name == "one"
+    with pytest.raises(ConfigError, match="NO_SUCH_KEYS is not set"):
+        Keys.read("env:NO_SUCH_KEYS")
+
+
+def test_a_filter_must_fit_the_collection(file):
+    add_key(file, "one", {"customer": "acme"})
+    with pytest.raises(ConfigError, match=r"API key 'one'.*'customer', which is not a declared"):
+        Keys.read(str(file)).check(CONFIG)
+
+
+def test_a_filter_needs_each_document_to_be_searched(file):
+    once = ["metadata.fields={tenant: keyword}", "duplicates.near=index_once"]
+    add_key(file, "everything")
+    Keys.read(str(file)).check(load(None, once))
+    add_key(file, "one", {"tenant": "acme"})
+    with pytest.raises(ConfigError, match=r"API key 'one' has a filter.*index_once"):
+        Keys.read(str(file)).check(load(None, once))
+
+
+def after_a_look(keys, key):
+    """Who the key is, once the file was looked at again."""
+    time.sleep(LOOK_S + 0.1)
+    return keys.find(key)
+
+
+def test_the_file_is_followed(file):
+    first = add_key(file, "one")
+    keys = Keys.read(str(file))
+    keys.check(CONFIG)
+    assert keys.find(first).name == "one"
+    second = add_key(file, "two", {"tenant": "acme"})
+    remove_key(file, "one")
+    assert after_a_look(keys, second).where == {"tenant": "acme"}
+    assert keys.find(first) is None
+
+
+@pytest.mark.parametrize("spoil", ["syntax", "filter", "gone"])
+def test_a_file_that_is_spoilt_later_leaves_the_keys_as_they_were(file, spoil, caplog):
+    key = add_key(file, "one")
+    keys = Keys.read(str(file))
+    keys.check(CONFIG)
+    match spoil:
+        case "syntax":
+            file.write_text("- name: [")
+        case "filter":
+            add_key(file, "two", {"customer": "acme"})
+        case "gone":
+            file.unlink()
+    assert after_a_look(keys, key).name == "one"
+    assert "the API keys stay as they were" in caplog.text
+    other = file.with_name("other.yaml")
+    new = add_key(other, "three")
+    other.replace(file)
+    assert after_a_look(keys, new).name == "three"
+    assert keys.find(key) is None
+
+
+def test_two_at_once_lose_no_key(file):
+    """Each is added by a process of its own."""
+    import multiprocessing
+
+    context = multiprocessing.get_context("fork")
+    names = [f"key {number}" for number in range(8)]
+    processes = [context.Process(target=add_key, args=(file, name)) for name in names]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+    assert sorted(key["name"] for key in list_keys(file)) == names
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_bucket_holds_a_minutes_requests_and_fills_evenly():
+    clock = Clock()
+    buckets = Buckets(clock)
+    caller, other = Caller("a", None, 6.0), Caller("b", None, 6.0)
+    assert [buckets.wait_s(caller) for _ in range(6)] == [0.0] * 6
+    assert buckets.wait_s(caller) == 10.0  # 6 a minute: one in 10 seconds
+    assert buckets.wait_s(other) == 0.0
+    clock.now += 4
+    assert buckets.wait_s(caller) == pytest.approx(6.0)
+    clock.now += 6
+    assert buckets.wait_s(caller) == 0.0
+    clock.now += 3600
+    assert [buckets.wait_s(caller) for _ in range(6)] == [0.0] * 6
+    assert buckets.wait_s(caller) > 0
+
+
+def test_less_than_one_a_minute_is_possible():
+    clock = Clock()
+    buckets = Buckets(clock)
+    caller = Caller("a", None, 0.5)
+    assert buckets.wait_s(caller) == 0.0
+    assert buckets.wait_s(caller) == 120.0
+    clock.now += 121
+    assert buckets.wait_s(caller) == 0.0
+    assert buckets.wait_s(Caller("free")) == 0.0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1", "[::1]"])
+def test_loopback_needs_no_keys(host):
+    check_exposure(Service(host=host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.4", "10.0.0.1", "example.org"])
+def test_beyond_loopback_there_must_be_keys(host, file):
+    with pytest.raises(ConfigError, match=r"rag-cluster keys add.*service.allow_anonymous"):
+        check_exposure(Service(host=host))
+    check_exposure(Service(host=host, allow_anonymous=True))
+    check_exposure(Service(host=host, keys=str(file)))
+
+
+def test_the_keys_of_a_configuration(file):
+    config = load(None, ["service.host=0.0.0.0"])
+    with pytest.raises(ConfigError, match="everybody could read"):
+        keys_of(config)
+    assert keys_of(load(None, [])) is None
+    key = add_key(file, "one", {"tenant": "acme"})
+    settings = ["metadata.fields={tenant: keyword}", f"service.keys={file}", "service.host=0.0.0.0"]
+    assert keys_of(load(None, settings)).find(key).name == "one"
+    with pytest.raises(ConfigError, match="cannot read the API keys in"):
+        keys_of(load(None, [f"service.keys={file}x"]))
+    assert os.access(file, os.R_OK)
