@@ -272,8 +272,8 @@ def test_one_process_at_a_time(home: Path, tmp_path: Path) -> None:
         (
             Snapshot(100, made=40, before=10, asked=60, skipped=25, failed=5, elapsed=30.0),
             (
-                "0m30s  40/100 questions, 60 chunks asked about (5 failed), 25 skipped, 2.0 chunks/s, "
-                "about 1m00s left"
+                "0m30s  40/100 questions, 60 chunks asked about (5 failed), 25 skipped, "
+                "2.0 chunks/s, about 1m00s left"
             ),
         ),
         (
