@@ -1,27 +1,18 @@
 """The page in a real Chromium, over the service in this process."""
 
 import re
-import shutil
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from chromium import PATH, ask, chromium, complete, watched
 from page_service import HOSTILE, ingested, running, write_files
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from serve.keys import hash_of
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
+    PATH is None, reason="Chromium is not installed: apt-get install chromium"
 )
-
-# No sandbox: containers seldom allow one, and the pages are the project's own.
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-TIMEOUT_MS = 15_000
 
 
 @pytest.fixture(scope="module")
@@ -39,34 +30,14 @@ def service(filled):
 
 @pytest.fixture(scope="module")
 def browser():
-    # While this runs the main thread has a running event loop, so it is over with this module.
-    with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture
 def new_page(browser):
-    """Opens pages, whose scripts may neither fail nor be refused by the policy."""
-    contexts, wrong = [], []
-
-    def opened(**settings):
-        context = browser.new_context(**settings)
-        context.set_default_timeout(TIMEOUT_MS)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda told: wrong.append(told.text) if is_wrong(told) else None)
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert wrong == []
-
-
-def is_wrong(told) -> bool:
-    # That a reply is an error is what some tests are about; the browser tells it too.
-    return told.type == "error" and "Failed to load resource" not in told.text
+    with watched(browser) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -74,19 +45,6 @@ def page(new_page, service):
     page = new_page()
     page.goto(service.url)
     return page
-
-
-expect.set_options(timeout=TIMEOUT_MS)
-
-
-def ask(page, words, mode="Ask"):
-    page.get_by_role("radio", name=mode, exact=True).check(force=True)
-    page.get_by_role("searchbox").fill(words)
-    page.get_by_role("searchbox").press("Enter")
-
-
-def complete(page):
-    expect(page.get_by_role("status").first).to_contain_text("The answer is complete")
 
 
 def test_an_answer_streams_in_and_is_complete_in_the_end(page, service):
@@ -264,7 +222,8 @@ def test_it_is_used_with_the_keyboard_alone(page):
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("heading")).to_be_focused()
-    expect(dialog.locator("mark").first).to_be_visible()
+    passage = page.locator(".excerpt").first.text_content()
+    expect(dialog.locator("mark")).to_have_text(passage)  # to the letter, after many flowers
     page.keyboard.press("Tab")
     expect(dialog.get_by_role("button", name="Close")).to_be_focused()
     page.keyboard.press("Enter")
