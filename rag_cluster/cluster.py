@@ -134,14 +134,15 @@ def _connect(address: str | None, cpus: int | None) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # errors are told by `explained`
     _check_answers(address or os.environ.get("RAY_ADDRESS"))
+    # Without an address Ray would join whatever cluster runs on this machine.
+    named = address or os.environ.get("RAY_ADDRESS") or "local"
     try:
         with _quiet_core():
-            # Without an address Ray would join whatever cluster runs on this machine.
-            named = address or os.environ.get("RAY_ADDRESS") or "local"
             count = {"num_cpus": cpus} if cpus and named == "local" else {}
             ray.init(address=named, logging_level=logging.ERROR, log_to_driver=False, **count)
-    except (ConnectionError, RuntimeError) as error:
-        raise ServiceError(f"cannot reach the Ray cluster: {error}") from None
+    except Exception as error:  # noqa: BLE001 - what Ray raises where a node does not start is that
+        what = "start Ray on this machine" if named == "local" else f"reach the cluster at {named}"
+        raise ServiceError(f"cannot {what}: {error}") from None
 
 
 def _check_answers(address: str | None) -> None:

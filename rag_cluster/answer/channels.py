@@ -92,6 +92,7 @@ class Channels:
         self._first = 0 in shards
         self._rows = [store.rows[shard] for shard in shards]
         self._dense: DenseShards | None = None
+        self._mine = NOTHING.rows  # the searchable rows of these shards, rising
         self._lexical: list[Any] = []
         self._elastic: ElasticIndex | None = None
         self._exclude_roles = config.retrieve.exclude_roles
@@ -99,10 +100,12 @@ class Channels:
             from rag_cluster.index.factory import with_measured
             from rag_cluster.index.sharded import DenseShards
 
+            found = [rows[rows < store.searchable] for rows in self._rows]
+            self._mine = np.sort(np.concatenate([NOTHING.rows, *found]))
             self._dense = DenseShards.open(
                 [collection.local_path("dense", i) for i in shards],
                 with_measured(config.index.dense, collection.manifest["dense"]),
-                [rows[rows < store.searchable] for rows in self._rows],
+                [np.searchsorted(self._mine, rows) for rows in found],
             )
         self._sparse: list[SparseShard] = []
         self._config = config
@@ -184,8 +187,10 @@ class Channels:
     def dense(self, vectors: Vectors, k: int, scope: Scope) -> Ranking:
         """The k nearest chunks to a query vector float32 [1, dim]."""
         assert self._dense is not None  # the channel is asked only where it is configured
-        scores, rows = self._dense.search(vectors, k, scope.mask)
-        return Ranking.of(rows[0], scores[0])
+        mask = None if scope.mask is None else scope.mask[self._mine]
+        scores, rows = self._dense.search(vectors, k, mask)
+        found = Ranking.of(rows[0], scores[0])
+        return Ranking(self._mine[found.rows], found.scores)
 
     def bm25(self, query: str | Mapping[str, float], k: int, scope: Scope) -> Ranking:
         """The k best chunks by BM25, all with a score above 0, for a text or texts with weights."""
