@@ -24,6 +24,10 @@ async function start() {
     failed(error, start);
     return;
   }
+  if (form.hidden) {
+    form.hidden = false;
+    query.focus();
+  }
   filters.declare(collection.fields);
   query.maxLength = collection.limits.query_chars;
   byId("home").textContent = collection.name;
@@ -132,6 +136,7 @@ function askForKey(error) {
   byId("forget-key").hidden = true;
   byId("welcome").hidden = true;
   asking.clear();
+  form.hidden = true;
   byId("key-form").hidden = false;
   byId("key").value = "";
   byId("key").focus();

@@ -45,18 +45,25 @@ function scoresOf(hit) {
 const MARKER_OR_CODE = /(```[\s\S]*?```|`[^`\n]*`)|\[(\d+)\]/g;
 
 /** The answer's text with its markers as buttons, which open what they cite. */
-export function answerNodes(answer, names, open) {
+export function answerNodes({ answer: text, citations }, names, open) {
   const nodes = [];
+  const matches = [...text.matchAll(MARKER_OR_CODE)];
+  const used = new Map();
   let last = 0;
-  for (const match of answer.answer.matchAll(MARKER_OR_CODE)) {
+  for (const match of matches) {
     const [whole, code, marker] = match;
-    const before = answer.answer.slice(last, match.index);
-    const citation = code ? null : citationFor(answer.citations, Number(marker), before);
-    if (!code && !citation) continue;
+    const quotes = citations.filter((citation) => citation.marker === Number(marker));
+    if (!code && !quotes.length) continue;
+    const before = text.slice(last, match.index);
+    const all = matches.filter((other) => other[2] === marker).length;
+    const place = used.get(marker) ?? 0;
+    used.set(marker, place + 1);
+    // The quotes stand in the order of the sentences, but one that two sentences share is there once.
+    const citation = quotes.length === all ? quotes[place] : nearest(quotes, before);
     nodes.push(before, code ? codeOf(code) : markerOf(citation, names, open));
     last = match.index + whole.length;
   }
-  return [...nodes, answer.answer.slice(last)];
+  return [...nodes, text.slice(last)];
 }
 
 function codeOf(text) {
@@ -64,16 +71,14 @@ function codeOf(text) {
   return make("code", { class: block ? "block" : "part" }, text.replace(/^`+|`+$/g, ""));
 }
 
-/** Of the quotes with this marker, the one that says most of what stands before it. */
-function citationFor(citations, marker, before) {
-  const said = new Set(wordsOf(before.split(/\n/).pop().slice(-400)));
-  const shared = (citation) => wordsOf(citation.quote).filter((word) => said.has(word)).length;
-  return citations
-    .filter((citation) => citation.marker === marker)
-    .reduce((best, each) => (best && shared(best) >= shared(each) ? best : each), null);
+/** The quote that has most words of the text. */
+function nearest(quotes, text) {
+  const said = new Set(wordsOf(text));
+  const shared = ({ quote }) => wordsOf(quote).filter((word) => said.has(word)).length;
+  return quotes.reduce((best, each) => (shared(best) >= shared(each) ? best : each));
 }
 
-const wordsOf = (text) => [...new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu))];
+const wordsOf = (text) => [...new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [])];
 
 function opened(citation, names) {
   const { chunk_id: chunk, page, quote } = citation;

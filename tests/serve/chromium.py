@@ -16,7 +16,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = 30_000
 
 expect.set_options(timeout=TIMEOUT_MS)
 
