@@ -60,7 +60,7 @@ class Retriever:
         """The passages that fit. Raises UsageError and DeadlineError."""
         async with self._asked(options) as (version, engine), in_time("search", options):
             found = await engine.search(
-                query, top_k=options.top_k, where=options.where, rerank_s=options.left_s
+                query, top_k=options.top_k, where=options.where, within_s=options.left_s
             )
         return Answered(version.name, found)
 
@@ -74,8 +74,8 @@ class Retriever:
             with timed(timings, "standalone"):
                 alone = await _standalone(version, question, options)
             grounds = await engine.ground(
-                alone.question, top_k=options.top_k, where=options.where, rerank_s=options.left_s
-            )
+                alone.question, top_k=options.top_k, where=options.where, within_s=_half(options)
+            )  # the rest is for what writes the answer
         found = grounds.found
         if alone.note is not None:
             found.notes.insert(0, alone.note)
@@ -162,17 +162,22 @@ async def in_time(stage: str, options: Options) -> AsyncIterator[None]:
         raise DeadlineError(stage) from None
 
 
+def _half(options: Options) -> float | None:
+    """Half of the seconds that are left."""
+    return None if options.left_s is None else options.left_s / 2
+
+
 async def _standalone(version: Version, question: str, options: Options) -> Standalone:
     """The question without need of the turns before it; the model gets half of the time left."""
     if not options.earlier:
         return Standalone(question)
     config = version.models.config
-    left_s = options.left_s
+    half = _half(options)
     return await standalone(
         question,
         options.earlier,
         await asyncio.to_thread(version.models.conversing),
-        timeout_s=min(config.transform.timeout_s, math.inf if left_s is None else left_s / 2),
+        timeout_s=min(config.transform.timeout_s, math.inf if half is None else half),
         most_chars=config.service.limits.query_chars,
     )
 

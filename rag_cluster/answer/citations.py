@@ -9,7 +9,7 @@ sentence or table row of its passage that says most of what the answer's sentenc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from rag_cluster.answer.evidence import best_quote, support, supports
@@ -147,9 +147,23 @@ def _take_out_markers(answer: str) -> tuple[str, list[tuple[int, int]]]:
     return clean + answer[position:], found
 
 
+def _cut_at_lines(clean: str, units: Sequence[Unit], places: Container[int]) -> list[Unit]:
+    """The units, cut where a line ends with a marker: a table row, say, that has no full stop."""
+    cut: list[Unit] = []
+    for unit in units:
+        start = unit.start
+        for line in re.finditer(r"\n\s*", clean[unit.start : unit.end]):
+            end = unit.start + line.start()
+            if unit.kind == "sentence" and end in places:
+                cut.append(Unit(start, end, unit.kind))
+                start = unit.start + line.end()
+        cut.append(Unit(start, unit.end, unit.kind))
+    return cut
+
+
 def _assign(clean: str, found: Sequence[tuple[int, int]]) -> list[_Sentence]:
     """The sentences with the markers in them or after them; a marker in front goes to the first."""
-    every = split_units(clean)
+    every = _cut_at_lines(clean, split_units(clean), {place for _, place in found})
     units = [unit for number, unit in enumerate(every) if _states(clean, every, number)]
     owned: list[list[int]] = [[] for _ in units]
     for marker, place in found:

@@ -85,9 +85,9 @@ def joined(question: str, turns: Sequence[Turn], most_chars: int) -> str:
     Of many, the first, which all others lean on, and the last ones are kept; and of these the
     last ones, where all are longer than `most_chars`.
     """
-    questions = [question]
     if not leans(question):
         return question
+    questions = [" ".join(question.split())]
     for turn in reversed([turn for turn in turns if turn.role == "user" and turn.text.strip()]):
         questions.insert(0, " ".join(turn.text.split()))
         if not leans(turn.text):

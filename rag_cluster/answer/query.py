@@ -90,14 +90,15 @@ class Engine:
         *,
         top_k: int | None = None,
         where: Mapping[str, Any] | None = None,
-        rerank_s: float | None = None,
+        within_s: float | None = None,
     ) -> SearchResult:
         """The `top_k` best passages among those that the filter `where` lets through.
 
-        `rerank_s` are the seconds from now after which reranking is cut off. Raises UsageError for
-        an empty query and FilterError for a filter that cannot be used.
+        `within_s` are the seconds from now that it should take: a transform may have half of them,
+        and reranking is cut off before they are over. Raises UsageError for an empty query and
+        FilterError for a filter that cannot be used.
         """
-        return await self._searcher.search(query, top_k=top_k, where=where, rerank_s=rerank_s)
+        return await self._searcher.search(query, top_k=top_k, where=where, within_s=within_s)
 
     async def ground(
         self,
@@ -105,10 +106,10 @@ class Engine:
         *,
         top_k: int | None = None,
         where: Mapping[str, Any] | None = None,
-        rerank_s: float | None = None,
+        within_s: float | None = None,
     ) -> Grounds:
         """What an answer is to be written from. Raises as `search` does."""
-        found = await self.search(question, top_k=top_k, where=where, rerank_s=rerank_s)
+        found = await self.search(question, top_k=top_k, where=where, within_s=within_s)
         with timed(found.timings_ms, "assemble"):
             assembly = self._assemble(found.hits)
             pages = self._pages(assembly.sources)

@@ -55,14 +55,15 @@ class Searcher:
         *,
         top_k: int | None = None,
         where: Mapping[str, Any] | None = None,
-        rerank_s: float | None = None,
+        within_s: float | None = None,
     ) -> SearchResult:
         """The `top_k` best passages among those that the filter `where` lets through.
 
-        `rerank_s` are the seconds from now after which reranking is cut off. Raises UsageError for
-        an empty query and FilterError for a filter that cannot be used.
+        `within_s` are the seconds from now that it should take: a transform may have half of them,
+        and reranking is cut off before they are over. Raises UsageError for an empty query and
+        FilterError for a filter that cannot be used.
         """
-        until = None if rerank_s is None else time.perf_counter() + rerank_s
+        until = None if within_s is None else time.perf_counter() + within_s
         query = query.strip()
         if not query:
             raise UsageError("the query is empty: give some words to search for")
@@ -73,7 +74,7 @@ class Searcher:
             with timed(timings, "filter"):
                 cached = {} if where is None else {"filter": self._opened.knows(where)}
                 scope = self._opened.scope(where)
-            lookups, transformed = await self._lookups(query, scope, timings)
+            lookups, transformed = await self._lookups(query, scope, timings, until)
             ranking, channels = await self._candidates(lookups, limit, scope, timings)
             if self._stages:
                 with timed(timings, "rerank"):
@@ -88,7 +89,7 @@ class Searcher:
         return SearchResult(query, hits, timings, notes, transformed, stands, places, cached)
 
     async def _lookups(
-        self, query: str, scope: Scope, timings: Timings
+        self, query: str, scope: Scope, timings: Timings, until: float | None
     ) -> tuple[list[Lookup], Transformed | None]:
         """What is searched for a query, and what the transform made of it, where there is one."""
         transformer = self._transformer
@@ -96,14 +97,14 @@ class Searcher:
             return await self._encoded([query], (), timings), None
         if not transformer.reads:
             with timed(timings, "transform"):
-                made = await transformer(query)
+                made = await transformer(query, most_s=_half_until(until))
             return await self._encoded(made.queries, made.documents, timings), made
         lookups = await self._encoded([query], (), timings)
         plain, _ = await self._candidates(lookups, 1, scope, timings)
         first = plain.first(transformer.reads)
         with timed(timings, "transform"):
             found = Found(self._texts(first.rows), first.scores.tolist())
-            made = await transformer(query, found)
+            made = await transformer(query, found, most_s=_half_until(until))
         return [lookups[0]._replace(words=made.words or None)], made
 
     async def _encoded(
@@ -184,6 +185,11 @@ class Searcher:
 
     def _collapse(self, ranking: Ranking) -> Ranking:
         return collapse(ranking, self.config.retrieve.collapse, self.store.table)
+
+
+def _half_until(until: float | None) -> float | None:
+    """Half of the seconds that are left; None where there is no limit."""
+    return None if until is None else max(0.0, until - time.perf_counter()) / 2
 
 
 def fuse_queries(

@@ -118,8 +118,8 @@ async def _run(stage: Stage, query: str, texts: Sequence[str], until: float | No
     except TimeoutError:
         read = 0 if last is None else int(np.count_nonzero(~np.isnan(last.scores)))
         note = (
-            f"rerank.deadline_ms passed while {stage.name} was at work ({read} of {len(texts)} "
-            "passages ordered): the order so far is used"
+            f"the time for reranking was over while {stage.name} was at work ({read} of "
+            f"{len(texts)} passages ordered): the order so far is used"
         )
         return _Done(last, [note], late=True)
     except (ModelError, ServiceError) as error:

@@ -88,14 +88,21 @@ class Transformer:
         """How many of the first results it reads."""
         return self._config.documents if self._config.kind in ("feedback", "feedback_llm") else 0
 
-    async def __call__(self, query: str, found: Found | None = None) -> Transformed:
-        """What to search; `found` are the first results, where it reads any."""
-        kind = self._config.kind
+    async def __call__(
+        self, query: str, found: Found | None = None, most_s: float | None = None
+    ) -> Transformed:
+        """What to search; `found` are the first results, where it reads any.
+
+        It takes `transform.timeout_s` at most, or `most_s` where that is less.
+        """
+        kind, own_s = self._config.kind, self._config.timeout_s
         try:
-            async with asyncio.timeout(self._config.timeout_s):
+            async with asyncio.timeout(own_s if most_s is None else min(own_s, most_s)):
                 return await self._transformed(query, found)
         except TimeoutError:
-            reason = f"no answer within transform.timeout_s ({self._config.timeout_s:g})"
+            reason = f"no answer within transform.timeout_s ({own_s:g})"
+            if most_s is not None and most_s < own_s:
+                reason = f"no answer within the {most_s:.3g} s that it had of the request's time"
         except (ModelError, ServiceError) as error:
             reason = str(error)
         note = f"transform {kind} failed, and the query was searched as it is: {reason}"

@@ -39,9 +39,10 @@ def create_app(service: Service) -> FastAPI:
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
-    """OpenAPI's description, made once: what FastAPI would answer to invalid bodies is not there.
+    """OpenAPI's description, made once, with the limits of this service.
 
-    Errors have one shape here. Keys are described where the service has them.
+    What FastAPI would answer to invalid bodies is not there: errors have one shape here. Keys are
+    described where the service has them.
     """
     if app.openapi_schema is None:
         told = get_openapi(
@@ -55,5 +56,33 @@ def _described(app: FastAPI) -> dict[str, Any]:
                     operation.pop("security", None)
         for name in ("HTTPValidationError", "ValidationError"):
             told["components"]["schemas"].pop(name, None)
+        _limit(told["components"]["schemas"], app.state.service)
         app.openapi_schema = told
     return app.openapi_schema
+
+
+def _limit(schemas: dict[str, Any], service: Service) -> None:
+    """Writes into the bodies of requests what `Service.options` allows."""
+    limits, own = service.config.service.limits, service.config
+    known: dict[str, dict[str, Any]] = {
+        "top_k": {"maximum": limits.top_k},
+        "max_tokens": {"maximum": limits.max_tokens},
+        "max_completion_tokens": {"maximum": limits.max_tokens},
+        "deadline_ms": {"maximum": limits.deadline_ms},
+        "query": {"maxLength": limits.query_chars},
+        "question": {"maxLength": limits.query_chars},
+        "documents": {"maxItems": limits.texts},
+        "transform": {"enum": service.transforms},
+        "rerank": {"enum": service.rerankers},
+        "channels": {"items": {"type": "string", "enum": list(own.retrieve.channels)}},
+    }
+    for name in (
+        "SearchRequest",
+        "AskRequest",
+        "ChatRequest",
+        "RerankRequest",
+        "EmbeddingsRequest",
+    ):
+        for field, told in schemas[name]["properties"].items():
+            # Of what may be null, the first of two kinds is the other one.
+            told.get("anyOf", [told])[0].update(known.get(field, {}))

@@ -24,10 +24,7 @@ async def collection(service: Serviced, caller: Called) -> Response:
     """What is asked: the version, its fields and channels, and the limits of a request."""
     known = await service.backend.retriever.describe(caller.where)
     limits = service.config.service.limits
-    allowed = {
-        "transforms": list(dict.fromkeys([service.config.transform.kind, *limits.transforms])),
-        "rerankers": list(dict.fromkeys([service.config.rerank.kind, *limits.rerankers])),
-    }
+    allowed = {"transforms": service.transforms, "rerankers": service.rerankers}
     return JSONResponse(known | {"limits": limits.model_dump() | allowed})
 
 

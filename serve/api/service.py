@@ -44,6 +44,18 @@ class Service:
         """The configuration that the service was started with."""
         return self.backend.config
 
+    @property
+    def transforms(self) -> list[str]:
+        """What a request may name as transform."""
+        allowed = self.config.service.limits.transforms
+        return list(dict.fromkeys([self.config.transform.kind, *allowed]))
+
+    @property
+    def rerankers(self) -> list[str]:
+        """What a request may name as reranker."""
+        allowed = self.config.service.limits.rerankers
+        return list(dict.fromkeys([self.config.rerank.kind, *allowed]))
+
     def admit(self, key: str | None) -> Caller:
         """Who asks. Raises ApiError 401 and 429."""
         if self.keys is None:
@@ -71,11 +83,10 @@ class Service:
         _most("top_k", asked.top_k, limits.top_k)
         _most("max_tokens", max_tokens, limits.max_tokens)
         _most("filter", conditions(asked.filter), limits.filter_conditions, "has {} conditions")
-        own = self.config
-        _one_of("transform", asked.transform, [own.transform.kind, *limits.transforms])
-        _one_of("rerank", asked.rerank, [own.rerank.kind, *limits.rerankers])
+        _one_of("transform", asked.transform, self.transforms)
+        _one_of("rerank", asked.rerank, self.rerankers)
         for channel in asked.channels or ():
-            _one_of("channels", channel, own.retrieve.channels)
+            _one_of("channels", channel, self.config.retrieve.channels)
         return Options(
             top_k=asked.top_k,
             where=both(caller.where, asked.filter),
@@ -237,6 +248,6 @@ def _most(name: str, value: int | None, most: int, told: str = "is {}") -> None:
 
 def _one_of(name: str, value: str | None, allowed: list[str] | tuple[str, ...]) -> None:
     if value is not None and value not in allowed:
-        known = ", ".join(dict.fromkeys(allowed))
+        known = ", ".join(allowed)
         shown = value if len(value) <= 40 else f"{value[:40]}..."
         raise invalid(name, f"{name} {shown!r} is not allowed by this service: there are {known}")

@@ -16,8 +16,8 @@ import pytest
 from chat_server import Reply, likely, serve
 from chat_server import answer as say
 
-from rag_cluster.answer.query import Engine
 from rag_cluster.answer.found import SearchResult
+from rag_cluster.answer.query import Engine
 from rag_cluster.errors import ConfigError
 
 QUERY = "which colour has star 7"
@@ -240,7 +240,7 @@ def test_after_the_deadline_the_order_so_far_is_used(collection: Path) -> None:
     )
     assert ids(found) == ids(first)
     (note,) = found.notes
-    assert note.startswith("rerank.deadline_ms passed while listwise_llm was at work")
+    assert note.startswith("the time for reranking was over while listwise_llm was at work")
 
 
 def test_an_answer_says_what_was_searched(collection: Path) -> None:

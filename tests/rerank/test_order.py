@@ -109,7 +109,9 @@ def test_after_the_deadline_the_finished_stages_count():
     assert result.stages.tolist() == [0, 0, 0]
     assert third.seen == []
     (note,) = result.notes
-    assert note.startswith("rerank.deadline_ms passed while stage 1 was at work (0 of 3 passages")
+    assert note.startswith(
+        "the time for reranking was over while stage 1 was at work (0 of 3 passages"
+    )
 
 
 def test_what_was_scored_before_the_deadline_is_what_fewer_candidates_would_have_given():
