@@ -63,3 +63,26 @@ class Options:
 
 def _over(tree: dict[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return tree | {section: tree[section] | dict(values) for section, values in changes.items()}
+
+
+def both(
+    enforced: Mapping[str, Any] | None, asked: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """The filter that lets through what both do."""
+    if not enforced or not asked:
+        return enforced or asked or None
+    return {"and": [enforced, asked]}
+
+
+def conditions(where: Mapping[str, Any] | None) -> int:
+    """How many conditions and combinations a filter has: each costs a look at all chunks."""
+    count = 0
+    left: list[Any] = [where]
+    while left:
+        one = left.pop()
+        if isinstance(one, Mapping):
+            count += len(one)
+            left += one.values()
+        elif isinstance(one, list):
+            left += [part for part in one if isinstance(part, Mapping)]
+    return count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -19,7 +19,7 @@ from serve.api.shapes import Searching
 from serve.backend import Backend
 from serve.keys import ANYBODY, Buckets, Caller, Keys, is_loopback
 from serve.observe import Observer, Record
-from serve.options import Options
+from serve.options import Options, both, conditions
 
 Result = TypeVar("Result")
 
@@ -191,29 +191,6 @@ async def _caller(request: Request) -> Caller:
 
 Serviced = Annotated[Service, Depends(_service)]
 Called = Annotated[Caller, Depends(_caller)]
-
-
-def both(
-    enforced: Mapping[str, Any] | None, asked: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    """The filter that lets through what both do."""
-    if not enforced or not asked:
-        return enforced or asked or None
-    return {"and": [enforced, asked]}
-
-
-def conditions(where: Mapping[str, Any] | None) -> int:
-    """How many conditions and combinations a filter has: each costs a look at all chunks."""
-    count = 0
-    left: list[Any] = [where]
-    while left:
-        one = left.pop()
-        if isinstance(one, Mapping):
-            count += len(one)
-            left += one.values()
-        elif isinstance(one, list):
-            left += [part for part in one if isinstance(part, Mapping)]
-    return count
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
