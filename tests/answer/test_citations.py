@@ -165,3 +165,12 @@ def test_only_known_markers_survive_and_quotes_are_verbatim(pieces):
     assert "[44]" not in checked.text
     assert set(checked.removed_markers) <= {3, 44}
     assert check_citations(checked.text, SOURCES).removed_markers == ()
+
+
+def test_a_row_without_a_full_stop_keeps_its_own_marker() -> None:
+    row = "Product: Terra 7; Warranty: 24 months"
+    sentence = "The repaired part is warranted for six months."
+    sources = [source(row, 1), source(sentence, 2)]
+    checked = check_citations(f"{row} [1]\n{sentence} [2]", sources)
+    assert checked.text == f"{row} [1]\n{sentence} [2]"
+    assert [(c.marker, c.quote) for c in checked.citations] == [(1, row), (2, sentence)]
