@@ -1,0 +1,44 @@
+"""A service without keys answers the machine that it runs on alone, wherever it listens."""
+
+import asyncio
+
+import httpx
+import pytest
+from api_service import running
+
+SEARCH = {"query": "rotor"}
+
+
+def post(app, address):
+    """The reply of an app that was reached at an address of its machine."""
+
+    async def call():
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{address}") as client:
+            return await client.post("/v1/rerank", json={"query": "a", "documents": ["a"]})
+
+    return asyncio.run(call())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "[::1]"])
+def test_from_this_machine_it_is_reached(service, address):
+    assert post(service.app, address).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["192.0.2.7", "10.0.0.1", "[2001:db8::1]"])
+def test_from_another_machine_it_is_not(service, address):
+    reply = post(service.app, address)
+    assert reply.status_code == 403
+    assert reply.json()["error"]["code"] == "no_keys"
+    assert "service.allow_anonymous" in reply.json()["error"]["message"]
+
+
+def test_unless_that_is_what_is_wanted(tenants):
+    settings = ("service.allow_anonymous=true", "service.host=0.0.0.0")
+    with running(tenants, *settings) as found:
+        assert post(found.app, "192.0.2.7").status_code == 200
+        assert httpx.post(f"{found.url}/v1/search", json=SEARCH).status_code == 200
+
+
+def test_with_keys_the_key_decides(keyed):
+    assert post(keyed.app, "192.0.2.7").status_code == 401
