@@ -94,7 +94,7 @@ def running(
     failed: list[BaseException] = []
     up = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config("", log_level="critical", timeout_keep_alive=1))
+        server = uvicorn.Server(uvicorn.Config("", log_level="critical", timeout_keep_alive=60))
 
         async def serve() -> None:
             backend = await in_process(collection, read_tree(None, settings))

@@ -9,6 +9,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "10"))
@@ -50,6 +51,14 @@ def ids(keyed, keys):
             "model": "rag-cluster"}  # fmt: skip
 
 
+def with_a_question(case):
+    """A conversation has a message of the user, which a schema can hardly say."""
+    if isinstance(case.body, dict) and "messages" in case.body:
+        question = {"role": "user", "content": "How fast does the rotor turn?"}
+        case.body["messages"] = [*case.body["messages"], question]
+    return case
+
+
 def check(cases, keys):
     """The reply to each case is one that the description has, in its status, type and shape."""
     statuses = set()
@@ -62,8 +71,11 @@ def check(cases, keys):
     def holds(case):
         reply = case.call(headers={"Authorization": f"Bearer {keys['admin']}"}, timeout=30)
         statuses.add(reply.status_code)
+        is_late = isinstance(case.body, dict) and "deadline_ms" in case.body
+        assert reply.status_code < 500 or (reply.status_code == 504 and is_late), reply.text
         # What a schema cannot say, such as which filters there are, is refused with 400 or 404.
-        case.validate_response(reply, excluded_checks=[positive_data_acceptance])
+        left_out = [positive_data_acceptance, not_a_server_error]
+        case.validate_response(reply, excluded_checks=left_out)
 
     holds()
     return statuses
@@ -73,7 +85,7 @@ def check(cases, keys):
 def test_what_fits_the_description_is_answered(described, keys, ids, method, path):
     named = {name: value for name, value in ids.items() if f"{{{name}}}" in path}
     cases = described[path][method].as_strategy(path_parameters=named or None)
-    assert 200 in check(cases, keys)
+    assert 200 in check(cases.map(with_a_question), keys)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def secrets_of(hits):
         {hit["doc_id"] for hit in hits}
         | {hit["chunk_id"] for hit in hits}
         | {hit["uri"].rpartition("/")[2] for hit in hits if "reports.jsonl" not in hit["uri"]}
-        | {"7731", "globex sold", "The globex", "Globex"}
+        | {"7731 rounds", '"7731"', "globex sold", "The globex", "Globex"}
     )
 
 
@@ -151,13 +151,14 @@ def test_the_documents_that_both_have_are_marked(tenants):
 @pytest.mark.parametrize("where", WIDENING, ids=str)
 def test_a_search_and_an_answer_show_what_is_ones_own(clients, check, where):
     acme = clients["acme"]
-    for query, options in itertools.product(QUESTIONS, OPTIONS):
+    asked = QUESTIONS if where is None else QUESTIONS[:2]
+    for query, options in itertools.product(asked, OPTIONS):
         body = options | ({} if where is None else {"filter": where})
         found = acme.post("/v1/search", json=body | {"query": query})
         assert found.status_code == 200, found.text
         check(found.text, query)
     body = {} if where is None else {"filter": where}
-    for query in QUESTIONS[:3]:
+    for query in asked[:2]:
         check(acme.post("/v1/ask", json=body | {"question": query}).text, query)
         check(acme.post("/v1/ask", json=body | {"question": query, "stream": True}).text, query)
         messages = [{"role": "user", "content": query}]
