@@ -138,8 +138,8 @@ def _connect(address: str | None, cpus: int | None) -> None:
     named = address or os.environ.get("RAY_ADDRESS") or "local"
     try:
         with _quiet_core():
-            count = {"num_cpus": cpus} if cpus and named == "local" else {}
-            ray.init(address=named, logging_level=logging.ERROR, log_to_driver=False, **count)
+            own = {"num_cpus": cpus, "include_dashboard": False} if named == "local" else {}
+            ray.init(address=named, logging_level=logging.ERROR, log_to_driver=False, **own)
     except Exception as error:  # noqa: BLE001 - what Ray raises where a node does not start is that
         what = "start Ray on this machine" if named == "local" else f"reach the cluster at {named}"
         raise ServiceError(f"cannot {what}: {error}") from None

@@ -173,6 +173,12 @@ def publish(served: Served, text: str) -> None:
     )  # fmt: skip
 
 
+def make_current(collection: Path, version: str) -> None:
+    """At once, as publishing does it."""
+    (collection / "CURRENT.new").write_text(version)
+    (collection / "CURRENT.new").replace(collection / "CURRENT")
+
+
 def test_a_new_version_is_taken_without_a_failed_request(served: Served) -> None:
     with Clients(served.url) as clients:
         publish(served, "The news of today: a comet was seen.")
@@ -190,7 +196,7 @@ def test_a_broken_version_is_refused_and_the_old_one_goes_on(served: Served) -> 
     shutil.copytree(versions / "v000002", versions / "v000003")
     dense = next((versions / "v000003" / "dense").iterdir())
     dense.write_bytes(dense.read_bytes()[:-100])
-    (served.collection / "CURRENT").write_text("v000003")
+    make_current(served.collection, "v000003")
 
     def refused() -> Any:
         return httpx.get(f"{served.url}/readyz").json()["refused"]
@@ -202,7 +208,7 @@ def test_a_broken_version_is_refused_and_the_old_one_goes_on(served: Served) -> 
         assert httpx.get(f"{served.url}/readyz").json()["status"] == "degraded"
         assert search(served.url)["version"] == "v000002"
     finally:
-        (served.collection / "CURRENT").write_text(before)
+        make_current(served.collection, before)
         shutil.rmtree(versions / "v000003")
     wait_for(lambda: httpx.get(f"{served.url}/readyz").json()["status"] == "ok", 30)
 
