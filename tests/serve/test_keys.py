@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -179,16 +180,10 @@ def test_a_file_that_is_spoilt_later_leaves_the_keys_as_they_were(file, spoil, c
 
 
 def test_two_at_once_lose_no_key(file):
-    """Each is added by a process of its own."""
-    import multiprocessing
-
-    context = multiprocessing.get_context("fork")
+    """A lock of the folder is one of an opened file, so threads stand for processes."""
     names = [f"key {number}" for number in range(8)]
-    processes = [context.Process(target=add_key, args=(file, name)) for name in names]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(30)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: add_key(file, name), names))
     assert sorted(key["name"] for key in list_keys(file)) == names
 
 
