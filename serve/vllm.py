@@ -97,6 +97,7 @@ class ServedLLM:
 
     async def likelihoods(self, request: Request, choices: Sequence[str]) -> list[float]:
         """Not asked of a generator. Raises ModelError."""
+        del request, choices
         raise ModelError("the generator's engines are not asked for likelihoods")
 
     def _asked(self, request: Request, *, stream: bool) -> Any:
