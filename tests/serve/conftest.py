@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2 as httpx
 import pytest
 from api_service import ACME, FIELDS, GLOBEX, Running, running, write_tenants
 from small_corpus import FAKE

@@ -2,7 +2,7 @@
 
 import threading
 
-import httpx
+import httpx2 as httpx
 import openai
 import pytest
 from api_service import events_of, running

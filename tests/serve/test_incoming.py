@@ -4,7 +4,7 @@ import json
 import socket
 import time
 
-import httpx
+import httpx2 as httpx
 import pytest
 from api_service import running
 

@@ -2,7 +2,7 @@
 
 import time
 
-import httpx
+import httpx2 as httpx
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families

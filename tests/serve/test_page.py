@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-import httpx
+import httpx2 as httpx
 import pytest
 from fastapi import FastAPI
 

@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 
-import httpx
+import httpx2 as httpx
 import pytest
 import yaml
 from stand_in import app_with, running, settled

@@ -2,7 +2,7 @@
 
 import json
 
-import httpx
+import httpx2 as httpx
 import pytest
 from stand_in import app_with, running, settled
 

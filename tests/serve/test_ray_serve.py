@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import httpx
+import httpx2 as httpx
 import psutil
 import pytest
 from small_corpus import FAKE
