@@ -45,7 +45,7 @@ def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
                 serve.run(application(collection, settings), name=NAME, route_prefix="/")
             yield f"http://{_shown(service.host)}:{service.port}"
         finally:
-            serve.shutdown()
+            serve.delete(NAME)  # and nothing else that may be served on a cluster that was joined
 
 
 def wait_for_signal() -> None:

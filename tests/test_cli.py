@@ -17,7 +17,18 @@ from rag_cluster.storage import Collection
 Captured = pytest.CaptureFixture[str]
 
 SETTINGS = [word for setting in FAKE for word in ("--set", setting)]
-HIT_KEYS = {"rank", "score", "chunk_id", "doc_id", "uri", "title", "pages", "section", "text"}
+HIT_KEYS = {
+    "rank",
+    "score",
+    "channels",
+    "chunk_id",
+    "doc_id",
+    "uri",
+    "title",
+    "pages",
+    "section",
+    "text",
+}
 CITATION_KEYS = {"marker", "chunk_id", "doc_id", "uri", "page", "quote"}
 QUERIES = {"q1": "when do roses bloom", "q2": "pressure limit of the pump"}
 QRELS = {"q1": "garden.txt", "q2": "pump.md"}
