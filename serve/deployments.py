@@ -6,7 +6,6 @@ Classes are bound in `serve.app`, with the replicas and resources that the confi
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -41,8 +40,6 @@ from serve.retriever import Answered, Grounded, Retriever
 
 # A batch of the encoder costs at most so much; one kilobyte of text, padding included, costs 1.
 BATCH_COST = 32
-
-log = logging.getLogger("ray.serve")
 
 Texts = tuple[Sequence[str], Kind]
 

@@ -11,11 +11,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rag_cluster.answer.channels import Lookup, Scope, merged
+from rag_cluster.answer.channels import Lookup, Scope, check_opened, merged
 from rag_cluster.answer.found import Timings
 from rag_cluster.answer.opened import Opened
 from rag_cluster.answer.opening import query_config_over
-from rag_cluster.errors import UsageError
 from rag_cluster.models.together import together
 from rag_cluster.retrieve.fuse import Ranking
 from rag_cluster.storage import Collection, place
@@ -89,11 +88,7 @@ class Groups:
 
     def check(self, names: Sequence[str]) -> None:
         """Raises UsageError for a channel that was not opened."""
-        for name in names:
-            if name not in self._names:
-                raise UsageError(
-                    f"the channel {name!r} was not opened: there are {', '.join(self._names)}"
-                )
+        check_opened(names, self._names)
 
     async def search(
         self, names: Sequence[str], lookups: Sequence[Lookup], k: int, scope: Scope,

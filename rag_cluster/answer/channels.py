@@ -143,11 +143,7 @@ class Channels:
 
     def check(self, names: Sequence[str]) -> None:
         """Raises UsageError for a channel that was not opened."""
-        for name in names:
-            if name not in self._names:
-                raise UsageError(
-                    f"the channel {name!r} was not opened: there are {', '.join(self._names)}"
-                )
+        check_opened(names, self._names)
 
     async def search(
         self, names: Sequence[str], lookups: Sequence[Lookup], k: int, scope: Scope,
@@ -269,6 +265,13 @@ class Channels:
         for shard, all_rows in zip(shards, self._rows, strict=True):
             rows = all_rows[all_rows < self._store.searchable]
             yield shard, rows, None if mask is None else mask[rows]
+
+
+def check_opened(names: Sequence[str], opened: Sequence[str]) -> None:
+    """Raises UsageError for a channel that was not opened."""
+    for name in names:
+        if name not in opened:
+            raise UsageError(f"the channel {name!r} was not opened: there are {', '.join(opened)}")
 
 
 def merged(rankings: Sequence[Ranking], k: int) -> Ranking:
