@@ -59,8 +59,9 @@ def wait_for_signal() -> None:
 
 def _cpus(service: Service) -> int:
     """CPUs to tell Ray of: all that there are, and no fewer than the most replicas ask for."""
+    groups = service.shard_groups if service.shard_groups > 1 else 0
     parts = (service.ingress, service.retriever, service.encoder, service.reranker,
-             service.generator)  # fmt: skip
+             service.generator, *[service.group] * groups)  # fmt: skip
     return max(os.cpu_count() or 1, round(sum(p.cpus * p.max_replicas for p in parts) + 0.5))
 
 
