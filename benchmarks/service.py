@@ -10,7 +10,7 @@ this process. They share the machine's processors with it. Parts:
 - throughput  32 clients; beside them the same API over the same index in one plain FastAPI process
 - switch      16 clients while a new version is published
 - kill        8 clients while one of two retriever replicas is killed
-- overload    five times as many clients as are served without waiting
+- overload    five times as many requests a second as are answered, whether or not answers come
 - soak        a mix of requests; what the replicas' memory grows by
 """
 
@@ -27,8 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,85 +35,17 @@ import httpx2 as httpx
 import numpy as np
 import psutil
 
+from benchmarks.http_load import Load, Next, arrivals, clients
 from benchmarks.search_latency import ingest, texts
 from rag_cluster.answer.query import Engine
 from rag_cluster.storage import current_version
 
 PARTS = ("latency", "throughput", "switch", "kill", "overload", "soak")
 REPLICA = "ray::ServeReplica:rag-cluster:"
+OVERLOAD_CLIENTS = 8  # as many as keep the service busy
 
 
-class Load:
-    """What clients saw: (seconds since the start, milliseconds, status) of every request."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[float, float, int]] = []
-        self.versions: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
-        self._start = time.perf_counter()
-
-    async def ask(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> int:
-        """Sends one request; 0 stands for a connection that broke."""
-        begun = time.perf_counter()
-        status = 0
-        try:
-            reply = await client.post(path, json=body)
-            status = reply.status_code
-            if status == 200 and path == "/v1/search":
-                self.versions[reply.json()["version"]] += 1
-            elif status not in (200, 503):
-                self.errors[reply.text[:120]] += 1
-        except httpx.HTTPError as error:
-            self.errors[type(error).__name__] += 1
-        now = time.perf_counter()
-        self.seen.append((begun - self._start, (now - begun) * 1e3, status))
-        return status
-
-    def latency(self, since: float = 0.0, until: float = float("inf")) -> dict[str, float]:
-        """Percentiles (ms) of the requests that were answered, and how many came a second."""
-        times = [ms for at, ms, status in self.seen if status == 200 and since <= at < until]
-        if not times:
-            return {"answered": 0}
-        span = min(until, max(at for at, _, _ in self.seen)) - since
-        told = {f"p{q}_ms": round(float(np.percentile(times, q)), 1) for q in (50, 95, 99)}
-        return {"answered": len(times), "per_s": round(len(times) / max(span, 1e-9), 1), **told}
-
-    @property
-    def statuses(self) -> dict[str, int]:
-        """Requests by the status of their reply."""
-        return {str(key): n for key, n in sorted(Counter(s for _, _, s in self.seen).items())}
-
-
-@contextlib.asynccontextmanager
-async def clients(
-    url: str,
-    number: int,
-    load: Load,
-    bodies: Callable[[], tuple[str, dict[str, Any]]],
-    pause_s: float = 0.0,
-) -> AsyncIterator[None]:
-    """So many clients that ask all the time while the block runs."""
-    limits = httpx.Limits(max_connections=number, max_keepalive_connections=number)
-    ended = asyncio.Event()
-
-    async def one(client: httpx.AsyncClient) -> None:
-        while not ended.is_set():
-            status = await load.ask(client, *bodies())
-            if status == 503:
-                await asyncio.sleep(0.2)
-            elif pause_s:
-                await asyncio.sleep(pause_s)
-
-    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
-        tasks = [asyncio.create_task(one(client)) for _ in range(number)]
-        try:
-            yield
-        finally:
-            ended.set()
-            await asyncio.gather(*tasks)
-
-
-def searches(seed: int) -> Callable[[], tuple[str, dict[str, Any]]]:
+def searches(seed: int) -> Next:
     """Searches for ever other words."""
     queries = texts(1_000_000, 7, seed)
     return lambda: ("/v1/search", {"query": next(queries)})
@@ -179,7 +110,8 @@ def memory() -> dict[str, float]:
     found = {}
     for process in replicas():
         with contextlib.suppress(psutil.Error):
-            name = process.cmdline()[0].removeprefix(REPLICA)
+            # The method that is at work may stand behind the deployment's name.
+            name = process.cmdline()[0].removeprefix(REPLICA).partition(".")[0]
             found[f"{name} {process.pid}"] = process.memory_info().rss / 2**20
     return found
 
@@ -267,27 +199,27 @@ async def kill(path: Path) -> dict[str, Any]:
 
 
 async def overload(path: Path, seconds: float) -> dict[str, Any]:
-    """A normal load, then five times what fits, then the normal load again."""
-    few = (
-        "service.ingress.max_ongoing_requests=8", "service.ingress.max_queued_requests=8",
-    )  # fmt: skip
-    with on_ray(path, *few) as (url, _):
-        normal, over, after = Load(), Load(), Load()
-        async with clients(url, 8, normal, searches(5)):
+    """As many requests as are answered, then five times as many, then as before; all by default."""
+    with on_ray(path) as (url, _):
+        normal = Load()
+        async with clients(url, OVERLOAD_CLIENTS, normal, searches(5)):
             await asyncio.sleep(seconds / 2)
+        usual = normal.latency()
         before = sum(memory().values())
-        async with clients(url, 80, over, searches(6)):
-            await asyncio.sleep(seconds)
+        over = Load()
+        await arrivals(url, 5 * usual["per_s"], seconds, over, searches(6))
+        after = Load()
         grown = sum(memory().values()) - before
-        async with clients(url, 8, after, searches(7)):
+        async with clients(url, OVERLOAD_CLIENTS, after, searches(7)):
             await asyncio.sleep(10)
-    recovered = [at for at, ms, _ in after.seen if ms <= 2 * normal.latency()["p50_ms"]]
+    slow = [at + ms / 1e3 for at, ms, _ in after.seen if ms > 2 * usual["p50_ms"]]
     return {
-        "normal": normal.latency(),
+        "normal": usual,
+        "offered_per_s": round(5 * usual["per_s"], 1),
         "overload": over.latency() | {"statuses": over.statuses, "errors": dict(over.errors)},
-        "p99_ratio": round(over.latency()["p99_ms"] / normal.latency()["p99_ms"], 2),
+        "p99_ratio": round(over.latency()["p99_ms"] / usual["p99_ms"], 2),
         "memory_mib": [round(before, 1), round(before + grown, 1)],
-        "normal_again_s": round(min(recovered, default=float("nan")), 1),
+        "normal_again_s": round(max(slow, default=0.0), 1),
     }
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ray
-import ray.data
 import ray.exceptions
 
 from rag_cluster import errors
@@ -110,23 +109,34 @@ def _gpus_each(config: Config, size: Size, workers: int) -> float:
 
 
 @contextlib.contextmanager
-def session(config: Config, cpus: int | None = None) -> Iterator[Size]:
+def session(config: Config) -> Iterator[Size]:
+    """A cluster to run Ray Data on, joined or started (see `joined`)."""
+    import ray.data  # not loaded by the query service, which joins a cluster too
+
+    with joined(config):
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.target_max_block_size = BLOCK_BYTES
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+        resources = ray.cluster_resources()
+        yield Size(resources.get("CPU", 1.0), resources.get("GPU", 0.0))
+
+
+@contextlib.contextmanager
+def joined(config: Config, cpus: int | None = None) -> Iterator[None]:
     """Joins the cluster (or starts one on this machine) and leaves it as it was found.
 
     `cpus` is how many CPUs one that is started counts; without it, those of the machine.
+    Ray prints its notices to standard output, which is for results: here they go to the error's.
     """
-    found = ray.is_initialized()
-    if not found:
+    if ray.is_initialized():
+        yield
+        return
+    with contextlib.redirect_stdout(sys.stderr):
         _connect(config.resources.address, cpus)
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    context.target_max_block_size = BLOCK_BYTES
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
-    try:
-        resources = ray.cluster_resources()
-        yield Size(resources.get("CPU", 1.0), resources.get("GPU", 0.0))
-    finally:
-        if not found:
+        try:
+            yield
+        finally:
             ray.shutdown()
 
 

@@ -17,14 +17,9 @@ from ray.serve.deployment import Deployment
 from rag_cluster.config import Config, Replicas, Service, read_tree
 from rag_cluster.errors import ConfigError
 from serve.backend import service_config
-from serve.deployments import (
-    Encoder,
-    GeneratorReplica,
-    Http,
-    Reranker,
-    RetrieverReplica,
-)
+from serve.deployments import Encoder, GeneratorReplica, Reranker, RetrieverReplica
 from serve.groups import Group
+from serve.ingress import Http
 from serve.keys import keys_of
 
 RETRY_AFTER_S = 1

@@ -10,7 +10,6 @@ import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
@@ -20,20 +19,9 @@ from rag_cluster.answer.sources import Source
 from rag_cluster.config import Config, RerankerKind
 from rag_cluster.models.ports import Kind, Vectors
 from rag_cluster.storage import Collection
-from serve.api import create_app
-from serve.api.service import Service
-from serve.backend import Backend, models_over
-from serve.handles import (
-    EncoderHandle,
-    GeneratorHandle,
-    GroupHandle,
-    RerankerHandle,
-    RetrieverHandle,
-)
-from serve.keys import keys_of
-from serve.metrics import RayMeters
+from serve.backend import models_over
+from serve.handles import EncoderHandle, GroupHandle, RerankerHandle
 from serve.models import Encoding, Scoring, Writing
-from serve.observe import Observer
 from serve.options import Options
 from serve.published import Published
 from serve.retriever import Answered, Grounded, Retriever
@@ -179,34 +167,3 @@ class GeneratorReplica:
         """See `Writing.stream`."""
         async for piece in self._writing.stream(question, sources, options):
             yield piece
-
-
-@serve.ingress()
-class Http:
-    """The API over handles to the other deployments."""
-
-    def __init__(
-        self,
-        config: Config,
-        retriever: DeploymentHandle,
-        encoder: DeploymentHandle,
-        reranker: DeploymentHandle,
-        generator: DeploymentHandle,
-    ) -> None:
-        backend = Backend(
-            config,
-            RetrieverHandle(retriever),
-            EncoderHandle(encoder),
-            RerankerHandle(reranker),
-            GeneratorHandle(generator),
-        )
-        replica = serve.get_replica_context().replica_tag
-        observer = Observer.of(config, RayMeters(), replica)
-        self._service = Service(backend, keys_of(config), observer)
-
-    def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_app(self._service)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_service"):
-            self._service.observer.close()

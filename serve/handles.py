@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from ray.exceptions import RayActorError
 from ray.serve.handle import DeploymentHandle, DeploymentResponse
 
 from rag_cluster.answer.channels import Lookup
@@ -21,8 +22,19 @@ from serve.options import Options
 from serve.retriever import Answered, Grounded
 
 
-async def result(response: DeploymentResponse) -> Any:
-    """What a replica answers; when this is cancelled, so is the replica's work."""
+async def result(method: DeploymentHandle, *arguments: Any) -> Any:
+    """What a replica answers; when this is cancelled, so is the replica's work.
+
+    A replica that dies at work is no fault of the request's, and nothing that is asked changes
+    anything: another replica is asked then, once.
+    """
+    try:
+        return await _answer(method.remote(*arguments))
+    except RayActorError:
+        return await _answer(method.remote(*arguments))
+
+
+async def _answer(response: DeploymentResponse) -> Any:
     try:
         return await response
     except asyncio.CancelledError:
@@ -38,12 +50,12 @@ class RetrieverHandle:
 
     async def search(self, query: str, options: Options) -> Answered:
         """See `Retriever.search`."""
-        found: Answered = await result(self._handle.search.remote(query, options))
+        found: Answered = await result(self._handle.search, query, options)
         return found
 
     async def ground(self, question: str, options: Options) -> Grounded:
         """See `Retriever.ground`."""
-        found: Grounded = await result(self._handle.ground.remote(question, options))
+        found: Grounded = await result(self._handle.ground, question, options)
         return found
 
     async def document(
@@ -51,30 +63,30 @@ class RetrieverHandle:
     ) -> dict[str, Any] | None:
         """See `Retriever.document`."""
         found: dict[str, Any] | None = await result(
-            self._handle.document.remote(doc_id, where, start, end)
+            self._handle.document, doc_id, where, start, end
         )
         return found
 
     async def chunk(self, chunk_id: str, where: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """See `Retriever.chunk`."""
-        found: dict[str, Any] | None = await result(self._handle.chunk.remote(chunk_id, where))
+        found: dict[str, Any] | None = await result(self._handle.chunk, chunk_id, where)
         return found
 
     async def page(
         self, doc_id: str, page: int, where: Mapping[str, Any] | None, width: int
     ) -> bytes | None:
         """See `Retriever.page`."""
-        image: bytes | None = await result(self._handle.page.remote(doc_id, page, where, width))
+        image: bytes | None = await result(self._handle.page, doc_id, page, where, width)
         return image
 
     async def describe(self, where: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """See `Retriever.describe`."""
-        found: dict[str, Any] = await result(self._handle.describe.remote(where))
+        found: dict[str, Any] = await result(self._handle.describe, where)
         return found
 
     async def status(self) -> dict[str, Any]:
         """See `Retriever.status`."""
-        found: dict[str, Any] = await result(self._handle.status.remote())
+        found: dict[str, Any] = await result(self._handle.status)
         return found
 
 
@@ -90,7 +102,7 @@ class GroupHandle:
     ) -> Found:  # fmt: skip
         """See `Group.search`."""
         found: Found = await result(
-            self._handle.search.remote(version, list(names), list(lookups), k, where)
+            self._handle.search, version, list(names), list(lookups), k, where
         )
         return found
 
@@ -103,22 +115,22 @@ class EncoderHandle:
 
     async def encode(self, texts: Sequence[str], kind: Kind = "query") -> Vectors:
         """See `Encoding.encode`."""
-        vectors: Vectors = await result(self._handle.encode.remote(list(texts), kind))
+        vectors: Vectors = await result(self._handle.encode, list(texts), kind)
         return vectors
 
     async def late_interaction(self, query: str, texts: Sequence[str]) -> Vectors:
         """See `Encoding.late_interaction`."""
-        scores: Vectors = await result(self._handle.late_interaction.remote(query, list(texts)))
+        scores: Vectors = await result(self._handle.late_interaction, query, list(texts))
         return scores
 
     async def tokens(self, texts: Sequence[str], kind: Kind = "query") -> tuple[list[int], int]:
         """See `Encoding.tokens`."""
-        counts, window = await result(self._handle.tokens.remote(list(texts), kind))
+        counts, window = await result(self._handle.tokens, list(texts), kind)
         return counts, window
 
     async def describe(self) -> tuple[int, str]:
         """See `Encoding.describe`."""
-        dim, revision = await result(self._handle.describe.remote())
+        dim, revision = await result(self._handle.describe)
         return dim, revision
 
 
@@ -132,7 +144,7 @@ class RerankerHandle:
         self, kind: RerankerKind, model: str | None, query: str, texts: Sequence[str]
     ) -> Vectors:
         """See `Scoring.score`."""
-        scores: Vectors = await result(self._handle.score.remote(kind, model, query, list(texts)))
+        scores: Vectors = await result(self._handle.score, kind, model, query, list(texts))
         return scores
 
 
@@ -144,7 +156,7 @@ class GeneratorHandle:
 
     async def generate(self, question: str, sources: Sequence[Source], options: Options) -> Draft:
         """See `Writing.generate`."""
-        draft: Draft = await result(self._handle.generate.remote(question, list(sources), options))
+        draft: Draft = await result(self._handle.generate, question, list(sources), options)
         return draft
 
     async def stream(

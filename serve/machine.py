@@ -37,7 +37,7 @@ def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
     service = config.service
     _check_port(service)
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
-    with cluster.session(config, cpus=_cpus(service)):
+    with cluster.joined(config, cpus=_cpus(service)):
         quiet = {"log_level": service.log_level.upper(), "enable_access_log": False}
         serve.start(http_options={"host": service.host, "port": service.port}, logging_config=quiet)
         try:

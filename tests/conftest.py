@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from ray_head import Cluster, started_head
 from s3_server import environment, s3_server
 from small_corpus import FAKE, write_corpus
 
@@ -33,9 +34,18 @@ def ray_session() -> Iterator[None]:
         num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
         _temp_dir=folder,
     )  # fmt: skip
+    # Its notices come at any time, to standard output, where a test reads a command's JSON.
+    ray._private.worker._worker_logs_enabled = False
     yield
     ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def head() -> Iterator[Cluster]:
+    """A cluster that jobs and applications are submitted to, in a process of its own."""
+    with started_head() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

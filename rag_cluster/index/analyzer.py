@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 import Stemmer
-from bm25s import stopwords
 
 from rag_cluster.errors import ConfigError
 
@@ -41,23 +40,15 @@ CODES = {
     "th": "thai", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
 
-# The long English list, with the question words: it is worth .02 of nDCG@10 over the short one.
-STOP_WORDS: dict[str, tuple[str, ...]] = {
-    "chinese": stopwords.STOPWORDS_CHINESE,
-    "danish": stopwords.STOPWORDS_DANISH,
-    "dutch": stopwords.STOPWORDS_DUTCH,
-    "english": stopwords.STOPWORDS_EN_PLUS,
-    "french": stopwords.STOPWORDS_FRENCH,
-    "german": stopwords.STOPWORDS_GERMAN,
-    "italian": stopwords.STOPWORDS_ITALIAN,
-    "korean": stopwords.STOPWORDS_KOREAN,
-    "norwegian": stopwords.STOPWORDS_NORWEGIAN,
-    "portuguese": stopwords.STOPWORDS_PORTUGUESE,
-    "russian": stopwords.STOPWORDS_RUSSIAN,
-    "spanish": stopwords.STOPWORDS_SPANISH,
-    "swedish": stopwords.STOPWORDS_SWEDISH,
-    "turkish": stopwords.STOPWORDS_TURKISH,
-}
+# The languages with stop words, and how bm25s calls its list. The long English one, with the
+# question words, is worth .02 of nDCG@10 over the short one.
+_STOP_WORDS = {
+    language: f"STOPWORDS_{language.upper()}"
+    for language in (
+        "chinese", "danish", "dutch", "french", "german", "italian", "korean", "norwegian",
+        "portuguese", "russian", "spanish", "swedish", "turkish",
+    )
+} | {"english": "STOPWORDS_EN_PLUS"}  # fmt: skip
 
 # Languages that write 1,577.5 with a comma for thousands; the others that are known write 1.577,5.
 POINT_DECIMAL = {
@@ -150,7 +141,7 @@ class _TermCache(dict[str, tuple[str, ...]]):
 def _terms_of_word(language: str) -> Callable[[str], tuple[str, ...]]:
     stemmed = language in Stemmer.algorithms()
     stem = Stemmer.Stemmer(language).stemWord if stemmed else str
-    stop = frozenset(STOP_WORDS.get(language, ()))
+    stop = _stop_words(language)
     elision = language in ELISION
     thousands, decimal = (",", ".") if language in POINT_DECIMAL else (".", ",")
 
@@ -167,6 +158,14 @@ def _terms_of_word(language: str) -> Callable[[str], tuple[str, ...]]:
         return tuple(stem(part) for part in lowered if part and part not in stop)
 
     return terms
+
+
+def _stop_words(language: str) -> frozenset[str]:
+    # Imported here: bm25s brings numba, which takes half a second of every process that starts.
+    from bm25s import stopwords
+
+    name = _STOP_WORDS.get(language)
+    return frozenset(getattr(stopwords, name) if name else ())
 
 
 def _bigrams(run: str) -> list[str]:

@@ -46,6 +46,10 @@ TYPES = {
 }
 
 
+# When a caller may try again what could not be done just now.
+RETRY_AFTER_S = "1"
+
+
 class ErrorBody(BaseModel):
     """What went wrong: `code` for programs, `message` for people, `param` what it is about."""
 
@@ -71,7 +75,9 @@ class ApiError(Exception):
         super().__init__(message)
         self.status = status
         self.body = ErrorBody(message=message, type=TYPES[status], code=code, param=param)
-        self.headers = dict(headers or {})
+        self.headers = ({"Retry-After": RETRY_AFTER_S} if status == 503 else {}) | dict(
+            headers or {}
+        )
 
     def reply(self) -> ErrorResponse:
         """The response."""
@@ -100,7 +106,13 @@ def leave_code(scope: Scope, code: str) -> None:
 def overloaded(what: str) -> ApiError:
     """503: the caller may try again."""
     message = f"{what} has more to do than it may queue: try again in a second"
-    return ApiError(503, "overloaded", message, headers={"Retry-After": "1"})
+    return ApiError(503, "overloaded", message)
+
+
+def replica_lost() -> ApiError:
+    """503: what worked on the request died; the caller may try again."""
+    message = "a part of the service was lost while it worked on this: try again in a second"
+    return ApiError(503, "replica_lost", message)
 
 
 def client_gone() -> ApiError:
@@ -131,8 +143,14 @@ def explain(error: BaseException) -> ApiError:
             return _invalid(error)
         case HTTPException():
             return _http(error)
-    if type(error).__name__ == "BackPressureError":  # of Ray Serve, which may not be installed
+    # Ray's errors, by name, so that the API in one process need not load Ray. What a replica was
+    # refused by another comes as a class that inherits from the error's own.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "BackPressureError" in names:
         return overloaded("this part of the service")
+    if "RayActorError" in names:
+        log.warning("a replica was lost: %s", error)
+        return replica_lost()
     log.error("unforeseen error", exc_info=error)
     return ApiError(500, "internal_error", "the service failed; its log says why")
 
