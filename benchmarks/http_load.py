@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import httpx2 as httpx
+import aiohttp
 import numpy as np
 
 # The path and the JSON of the next request.
@@ -25,18 +26,19 @@ class Load:
         self.errors: Counter[str] = Counter()
         self._start = time.perf_counter()
 
-    async def ask(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> int:
+    async def ask(self, client: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> int:
         """Sends one request; 0 stands for a connection that broke."""
         begun = time.perf_counter()
         status = 0
         try:
-            reply = await client.post(path, json=body)
-            status = reply.status_code
+            async with client.post(path, json=body) as reply:
+                text = await reply.text()
+                status = reply.status
             if status == 200 and path == "/v1/search":
-                self.versions[reply.json()["version"]] += 1
+                self.versions[json.loads(text)["version"]] += 1
             elif status not in (200, 503):
-                self.errors[reply.text[:120]] += 1
-        except httpx.HTTPError as error:
+                self.errors[text[:120]] += 1
+        except (aiohttp.ClientError, TimeoutError) as error:
             self.errors[type(error).__name__] += 1
         now = time.perf_counter()
         self.seen.append((begun - self._start, (now - begun) * 1e3, status))
@@ -57,6 +59,13 @@ class Load:
         return {str(key): n for key, n in sorted(Counter(s for _, _, s in self.seen).items())}
 
 
+def session(url: str) -> aiohttp.ClientSession:
+    """A client without a limit of its own on connections, which costs little beside the service."""
+    return aiohttp.ClientSession(
+        url, timeout=aiohttp.ClientTimeout(60), connector=aiohttp.TCPConnector(limit=0)
+    )
+
+
 @contextlib.asynccontextmanager
 async def clients(
     url: str,
@@ -66,10 +75,9 @@ async def clients(
     pause_s: float = 0.0,
 ) -> AsyncIterator[None]:
     """So many clients that ask all the time while the block runs."""
-    limits = httpx.Limits(max_connections=number, max_keepalive_connections=number)
     ended = asyncio.Event()
 
-    async def one(client: httpx.AsyncClient) -> None:
+    async def one(client: aiohttp.ClientSession) -> None:
         while not ended.is_set():
             status = await load.ask(client, *bodies())
             if status == 503:
@@ -77,7 +85,7 @@ async def clients(
             elif pause_s:
                 await asyncio.sleep(pause_s)
 
-    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+    async with session(url) as client:
         tasks = [asyncio.create_task(one(client)) for _ in range(number)]
         try:
             yield
@@ -94,8 +102,7 @@ async def arrivals(
     bodies: Next,
 ) -> None:
     """So many requests a second, each sent when its time has come: nobody waits for an answer."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+    async with session(url) as client:
         begun = time.monotonic()
         sent = []
         for number in range(round(per_s * seconds)):

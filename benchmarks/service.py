@@ -35,7 +35,7 @@ import httpx2 as httpx
 import numpy as np
 import psutil
 
-from benchmarks.http_load import Load, Next, arrivals, clients
+from benchmarks.http_load import Load, Next, arrivals, clients, session
 from benchmarks.search_latency import ingest, texts
 from rag_cluster.answer.query import Engine
 from rag_cluster.storage import current_version
@@ -123,12 +123,14 @@ async def latency(path: Path, count: int = 300, warm_up: int = 50) -> dict[str, 
     over: list[float] = []
     inside: list[float] = []
     with on_ray(path) as (url, ready_s):
-        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        async with session(url) as client:
             for start in range(0, len(queries), 50):
                 part = queries[start : start + 50]
                 for query in part:
                     begun = time.perf_counter()
-                    (await client.post("/v1/search", json={"query": query})).raise_for_status()
+                    async with client.post("/v1/search", json={"query": query}) as reply:
+                        reply.raise_for_status()
+                        await reply.read()
                     over.append((time.perf_counter() - begun) * 1e3)
                 for query in part:
                     begun = time.perf_counter()
