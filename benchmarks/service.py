@@ -42,7 +42,7 @@ from rag_cluster.storage import current_version
 
 PARTS = ("latency", "throughput", "switch", "kill", "overload", "soak")
 REPLICA = "ray::ServeReplica:rag-cluster:"
-OVERLOAD_CLIENTS = 8  # as many as keep the service busy
+OVERLOAD_CLIENTS = 32  # as many as the service works on at a time
 
 
 def searches(seed: int) -> Next:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from rag_cluster.config.section import Section, key
 
@@ -19,10 +19,17 @@ class Replicas(Section):
     )
     max_ongoing_requests: int = key(16, "requests at work in a replica; others wait", ge=1)
     max_queued_requests: int = key(
-        64, "requests that wait for a replica, of each caller; beyond it they get 503", ge=-1
+        8, "requests that wait for a replica, of each caller; more get 503; -1 = no limit", ge=-1
     )
     cpus: float = key(0.2, "CPUs of a replica", ge=0)
     gpus: float = key(0.0, "GPUs of a replica, or a part of one", ge=0)
+
+    @field_validator("max_queued_requests")
+    @classmethod
+    def _some_may_wait(cls, number: int) -> int:
+        if number == 0:  # Ray Serve has no such queue
+            raise ValueError("at least 1 request may wait; -1 is for no limit")
+        return number
 
     @model_validator(mode="after")
     def _most_is_not_less(self) -> Replicas:
@@ -87,10 +94,18 @@ class Service(Section):
     page: bool = key(True, "whether the page for people is served at /")
     page_images: bool = key(True, "whether pages of PDF sources are shown as images")
     ingress: Replicas = key(
-        Replicas(max_ongoing_requests=64, cpus=0.1, target_ongoing_requests=32), "the HTTP API"
+        Replicas(
+            max_ongoing_requests=32, max_queued_requests=2, cpus=0.1, target_ongoing_requests=16
+        ),
+        "the HTTP API; what it takes is what is at work at all, and what else comes gets 503",
     )
-    retriever: Replicas = key(Replicas(cpus=0.4), "searches an opened version")
-    group: Replicas = key(Replicas(cpus=0.4), "searches a group of shards, where there are groups")
+    retriever: Replicas = key(
+        Replicas(cpus=0.4, max_ongoing_requests=32), "searches an opened version"
+    )
+    group: Replicas = key(
+        Replicas(cpus=0.4, max_ongoing_requests=32),
+        "searches a group of shards, where there are groups",
+    )
     encoder: Replicas = key(
         Replicas(cpus=0.5, max_ongoing_requests=32, target_ongoing_requests=16),
         "query to vector, several queries at a time",
