@@ -95,7 +95,7 @@ class Service(Section):
     page_images: bool = key(True, "whether pages of PDF sources are shown as images")
     ingress: Replicas = key(
         Replicas(
-            max_ongoing_requests=32, max_queued_requests=2, cpus=0.1, target_ongoing_requests=16
+            max_ongoing_requests=36, max_queued_requests=2, cpus=0.1, target_ongoing_requests=16
         ),
         "the HTTP API; what it takes is what is at work at all, and what else comes gets 503",
     )
