@@ -12,6 +12,7 @@ this process. They share the machine's processors with it. Parts:
 - kill        8 clients while one of two retriever replicas is killed
 - overload    five times as many requests a second as are answered, whether or not answers come
 - soak        a mix of requests; what the replicas' memory grows by
+- first-token streamed answers of a language model in the service (vLLM): seconds to the first token
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import httpx2 as httpx
 import numpy as np
 import psutil
@@ -40,7 +42,7 @@ from benchmarks.search_latency import ingest, texts
 from rag_cluster.answer.query import Engine
 from rag_cluster.storage import current_version
 
-PARTS = ("latency", "throughput", "switch", "kill", "overload", "soak")
+PARTS = ("latency", "throughput", "switch", "kill", "overload", "soak", "first-token")
 REPLICA = "ray::ServeReplica:rag-cluster:"
 OVERLOAD_CLIENTS = 32  # as many as the service works on at a time
 
@@ -258,6 +260,36 @@ async def soak(path: Path, seconds: float) -> dict[str, Any]:
             **load.latency(), "errors": dict(load.errors)}  # fmt: skip
 
 
+async def first_token(path: Path, model: str, count: int = 8) -> dict[str, Any]:
+    """Questions one by one, each twice: the second time its prompt is in the engine's cache."""
+    settings = (
+        "generate.kind=vllm", f"generate.model={model}", "generate.max_tokens=24",
+        "generate.engine_kwargs={max_model_len: 4096}", "service.generator.cpus=1",
+        "answer.budget_tokens=300", "service.limits.deadline_ms=600000",
+    )  # fmt: skip
+    found: dict[str, list[float]] = {"first": [], "again": []}
+    questions = texts(count + 1, 7, 9)
+    with on_ray(path, *settings) as (url, _):
+        async with session(url) as client:
+            await _seconds_to_token(client, next(questions))  # and until the engine is up
+            for question in questions:
+                for seconds in found.values():
+                    seconds.append(await _seconds_to_token(client, question))
+    return {f"{name}_p50_s": round(float(np.median(seconds)), 2) for name, seconds in found.items()}
+
+
+async def _seconds_to_token(client: aiohttp.ClientSession, question: str) -> float:
+    begun = time.perf_counter()
+    body = {"question": question, "stream": True}
+    timeout = aiohttp.ClientTimeout(600)
+    async with client.post("/v1/ask", json=body, timeout=timeout) as reply:
+        seconds = float("nan")
+        async for line in reply.content:
+            if line.startswith(b"event: token") and np.isnan(seconds):
+                seconds = time.perf_counter() - begun
+    return seconds
+
+
 async def measure(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     """The figures of the parts that are asked for."""
     told: dict[str, Any] = {}
@@ -273,6 +305,8 @@ async def measure(options: argparse.Namespace, path: Path) -> dict[str, Any]:
                 told[part] = await kill(path)
             case "overload":
                 told[part] = await overload(path, options.seconds / 2)
+            case "first-token":
+                told[part] = await first_token(path, options.model)
             case _:
                 told[part] = await soak(path, options.soak_seconds)
         print(json.dumps({part: told[part]}), flush=True)
@@ -284,10 +318,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--words", type=int, default=60, help="words of a chunk")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:-1])
     parser.add_argument("--seconds", type=float, default=60, help="of a load")
     parser.add_argument("--soak-seconds", type=float, default=600)
     parser.add_argument("--collection", type=Path, help="kept here, and served if it is there")
+    parser.add_argument("--model", default="local-llm", help="of the part first-token")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import ray
@@ -22,15 +23,19 @@ from serve.backend import service_config
 from serve.keys import keys_of
 
 NAME = "rag-cluster"
+TELL_S = 10.0
 LOGS = "/tmp/ray/session_latest/logs/serve"  # noqa: S108 - where Ray writes them
 
 
 @contextlib.contextmanager
-def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
+def served(
+    collection: str, settings: Mapping[str, Any], tell: Callable[[str], None] = lambda _: None
+) -> Iterator[str]:
     """Serves a collection while the block runs; gives the url.
 
     It runs on a Ray of its own, or on the cluster that `resources.address` or RAY_ADDRESS names.
-    Raises ConfigError, CollectionError and ModelError before anything is listened at.
+    `tell` gets a line every ten seconds that it takes to start. Raises ConfigError, CollectionError
+    and ModelError before anything is listened at.
     """
     config = service_config(collection, settings)
     keys_of(config)  # raises where they cannot be used
@@ -41,7 +46,7 @@ def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
         quiet = {"log_level": service.log_level.upper(), "enable_access_log": False}
         serve.start(http_options={"host": service.host, "port": service.port}, logging_config=quiet)
         try:
-            with _explained():
+            with _explained(), _waiting(tell):
                 serve.run(application(collection, settings), name=NAME, route_prefix="/")
             yield f"http://{_shown(service.host)}:{service.port}"
         finally:
@@ -57,12 +62,41 @@ def wait_for_signal() -> None:
         pass
 
 
+@contextlib.contextmanager
+def _waiting(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tells which parts are not up yet, and what Ray says of them."""
+    ended = threading.Event()
+    told: set[str] = set()
+
+    def look() -> None:
+        while not ended.wait(TELL_S):
+            found = serve.status().applications.get(NAME)
+            parts = {} if found is None else found.deployments
+            waits = [name for name, part in parts.items() if part.status != "HEALTHY"]
+            if waits and not ended.is_set():
+                tell(f"waiting for {', '.join(waits)}")
+            for text in {" ".join(parts[name].message.split()) for name in waits} - {""} - told:
+                told.add(text)
+                tell(f"  {text}")
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        looking.join()
+
+
 def _cpus(service: Service) -> int:
-    """CPUs to tell Ray of: all that there are, and no fewer than the most replicas ask for."""
+    """CPUs to tell Ray of: all that there are, and no fewer than the most replicas ask for.
+
+    A little is added for what writes the prompts of engines (see `serve.app`).
+    """
     groups = service.shard_groups if service.shard_groups > 1 else 0
     parts = (service.ingress, service.retriever, service.encoder, service.reranker,
              service.generator, *[service.group] * groups)  # fmt: skip
-    return max(os.cpu_count() or 1, round(sum(p.cpus * p.max_replicas for p in parts) + 0.5))
+    return max(os.cpu_count() or 1, math.ceil(sum(p.cpus * p.max_replicas for p in parts) + 0.2))
 
 
 def _check_port(service: Service) -> None:
@@ -89,8 +123,7 @@ def _explained() -> Iterator[None]:
         if own is not None:
             raise own from None
         raise ServiceError(
-            f"the service could not be started: {cluster.last_line(told)} (Ray's logs are in "
-            f"{LOGS})"
+            f"the service could not be started: {cluster.last_line(told)} (Ray's logs are in {LOGS})"
         ) from None
 
 

@@ -42,6 +42,8 @@ def vllm_server(config: Config) -> Application:
             runtime_env={"env_vars": env},
             placement_group_config={"bundles": [bundle]},
             deployment_config={
+                # The replica around the engine needs nothing beside what the engine takes.
+                "ray_actor_options": {"num_cpus": 0},
                 "autoscaling_config": {
                     "min_replicas": replicas.min_replicas,
                     "max_replicas": replicas.max_replicas,

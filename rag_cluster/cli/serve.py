@@ -36,7 +36,7 @@ def serve(
     extra = [f"service.{name}={value}" for name, value in given.items() if value is not None]
     tree = read_tree(config, [*(settings or []), *extra])
     typer.echo("rag-cluster: starting", err=True)
-    with served(collection, tree) as url:
+    with served(collection, tree, lambda line: typer.echo(f"rag-cluster: {line}", err=True)) as url:
         typer.echo(f"rag-cluster: {collection} is served at {url} (Ctrl-C ends it)", err=True)
         wait_for_signal()
         typer.echo("rag-cluster: ending", err=True)
