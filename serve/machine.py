@@ -123,7 +123,8 @@ def _explained() -> Iterator[None]:
         if own is not None:
             raise own from None
         raise ServiceError(
-            f"the service could not be started: {cluster.last_line(told)} (Ray's logs are in {LOGS})"
+            f"the service could not be started: {cluster.last_line(told)} (Ray's logs are in "
+            f"{LOGS})"
         ) from None
 
 
