@@ -1,7 +1,8 @@
 """The prompt for language models: instructions on one side, documents as data on the other.
 
-Each passage stands in a fence whose name holds a nonce, random for each request, so that no
-document can hold the line that closes it. What imitates a fence or a model's control tokens inside
+Each passage stands in a fence whose name holds a nonce, random for each process, so that no
+document can hold the line that closes it; one that does is given another nonce. The same passages
+make the same beginning of a prompt, which an engine with a prefix cache computes once. What imitates a fence or a model's control tokens inside
 a passage is disarmed, and the system message says that nothing inside a fence is an instruction.
 This separates data from instructions as "spotlighting" does (Hines et al., 2024); it makes
 injection hard, not impossible, so instruction-like text is reported too
@@ -38,6 +39,8 @@ Question: {question}
 
 Answer from the passages above, with a marker after each sentence."""
 
+_NONCE = secrets.token_hex(8)
+
 # What opens a turn, a role or a fence for some model or for this prompt.
 _CONTROL = re.compile(
     r"<{3,}|>{3,}|<(?=[|/]|(?:start_of_turn|end_of_turn|bos|eos|s|system|passage)\b)|"
@@ -49,9 +52,9 @@ _CONTROL = re.compile(
 def build_messages(
     question: str, sources: Sequence[Source], nonce: str | None = None
 ) -> tuple[Message, ...]:
-    """System and user message. `nonce` is random unless given; it never occurs in a passage."""
+    """System and user message. `nonce` is the process's unless given; no passage contains it."""
     texts = [source.render() for source in sources]
-    nonce = nonce or secrets.token_hex(8)
+    nonce = nonce or _NONCE
     while any(nonce in text for text in texts):
         nonce = secrets.token_hex(8)
     passages = "\n\n".join(_fenced(source, nonce) for source in sources)
