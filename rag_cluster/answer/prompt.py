@@ -2,8 +2,10 @@
 
 Each passage stands in a fence whose name holds a nonce, random for each process, so that no
 document can hold the line that closes it; one that does is given another nonce. The same passages
-make the same beginning of a prompt, which an engine with a prefix cache computes once. What imitates a fence or a model's control tokens inside
-a passage is disarmed, and the system message says that nothing inside a fence is an instruction.
+make the same beginning of a prompt, which an engine with a prefix cache computes once.
+
+What imitates a fence or a model's control tokens inside a passage is disarmed, and the system
+message says that nothing inside a fence is an instruction.
 This separates data from instructions as "spotlighting" does (Hines et al., 2024); it makes
 injection hard, not impossible, so instruction-like text is reported too
 (`answer.guardrails.injection`).
