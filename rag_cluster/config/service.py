@@ -19,7 +19,7 @@ class Replicas(Section):
     )
     max_ongoing_requests: int = key(16, "requests at work in a replica; others wait", ge=1)
     max_queued_requests: int = key(
-        8, "requests that wait for a replica, of each caller; more get 503; -1 = no limit", ge=-1
+        64, "requests that wait for a replica, of each caller; more get 503; -1 = no limit", ge=-1
     )
     cpus: float = key(0.2, "CPUs of a replica", ge=0)
     gpus: float = key(0.0, "GPUs of a replica, or a part of one", ge=0)
@@ -44,6 +44,11 @@ class Replicas(Section):
 class Limits(Section):
     """What a request may ask for."""
 
+    at_work: int = key(
+        40,
+        "requests to /v1 that a replica of the ingress works on; what else comes gets 503 at once",
+        ge=1,
+    )
     body_kb: int = key(256, "KiB of a request's body", ge=1)
     body_s: float = key(10.0, "seconds that a body may take to come", gt=0)
     query_chars: int = key(4000, "characters of a query or question", ge=1)
@@ -95,23 +100,25 @@ class Service(Section):
     page_images: bool = key(True, "whether pages of PDF sources are shown as images")
     ingress: Replicas = key(
         Replicas(
-            max_ongoing_requests=36, max_queued_requests=2, cpus=0.1, target_ongoing_requests=16
+            max_ongoing_requests=256, max_queued_requests=256, cpus=0.1, target_ongoing_requests=16
         ),
-        "the HTTP API; what it takes is what is at work at all, and what else comes gets 503",
+        "the HTTP API; limits.at_work says what it works on at a time",
     )
     retriever: Replicas = key(
-        Replicas(cpus=0.4, max_ongoing_requests=32), "searches an opened version"
+        Replicas(cpus=0.4, max_ongoing_requests=64), "searches an opened version"
     )
     group: Replicas = key(
-        Replicas(cpus=0.4, max_ongoing_requests=32),
+        Replicas(cpus=0.4, max_ongoing_requests=64),
         "searches a group of shards, where there are groups",
     )
     encoder: Replicas = key(
-        Replicas(cpus=0.5, max_ongoing_requests=32, target_ongoing_requests=16),
+        Replicas(cpus=0.5, max_ongoing_requests=64, target_ongoing_requests=16),
         "query to vector, several queries at a time",
     )
     reranker: Replicas = key(Replicas(cpus=0.3, max_ongoing_requests=8), "scores passages")
-    generator: Replicas = key(Replicas(cpus=0.1, max_ongoing_requests=8), "writes answers")
+    generator: Replicas = key(
+        Replicas(cpus=0.1, max_ongoing_requests=8, max_queued_requests=16), "writes answers"
+    )
     limits: Limits = key(Limits(), "what a request may ask for")
     log: QueryLog = key(QueryLog(), "one JSON line for every query")
     otlp: str | None = key(None, "OpenTelemetry endpoint for traces, such as http://host:4318")

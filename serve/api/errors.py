@@ -105,7 +105,7 @@ def leave_code(scope: Scope, code: str) -> None:
 
 def overloaded(what: str) -> ApiError:
     """503: the caller may try again."""
-    message = f"{what} has more to do than it may queue: try again in a second"
+    message = f"{what} has as much to do as it takes at a time: try again in a second"
     return ApiError(503, "overloaded", message)
 
 
