@@ -3,14 +3,14 @@
     python -m benchmarks.prefix_cache --model local-llm [--documents N] [--tokens N] [--chunks N]
                                       [--answer N] [--uncached N] [--runs NAME...] [--json FILE]
 
-The same prompts run through vLLM by `ray.data.llm`, as an ingest sends them: with the cache, with it
-but shuffled, so that the chunks of a document do not follow one another, and without it. Without a
-cache every prompt is computed whole, whatever came before, so a few show its throughput. The cache
-holds two and a half documents, as on a machine with many documents at work at a time: with more
-documents than that, shuffled prompts show what the order is worth. Seconds are the engine's own,
-from the first request that it queued to the last token, so that starting it is not counted. Beside
-them stands the processor time of vLLM's workers for a prompt, starting included, which other work
-on the machine does not change.
+The same prompts run through vLLM by `ray.data.llm`, as an ingest sends them: with the cache, with
+it but shuffled, so that the chunks of a document do not follow one another, and without it. Without
+a cache every prompt is computed whole, whatever came before, so a few show its throughput. The
+cache holds two and a half documents, as on a machine with many documents at work at a time: with
+more documents than that, shuffled prompts show what the order is worth. Seconds are the engine's
+own, from the first request that it queued to the last token, so that starting it is not counted.
+Beside them stands the processor time of vLLM's workers for a prompt, starting included, which other
+work on the machine does not change.
 """
 
 from __future__ import annotations

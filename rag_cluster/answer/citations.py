@@ -13,9 +13,8 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from rag_cluster.answer.evidence import best_quote, support, supports
-from rag_cluster.answer.extract import NOTHING_FOUND
 from rag_cluster.answer.sentences import Unit, UnitKind, split_units
-from rag_cluster.answer.sources import Source
+from rag_cluster.answer.sources import NOTHING_FOUND, Source
 from rag_cluster.answer.tables import read_row
 
 PageOf = Callable[[str, int], int | None]

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rag_cluster.answer.guardrails.injection import instructions
 from rag_cluster.answer.sentences import split_units
-from rag_cluster.answer.sources import Source, without_markers
+from rag_cluster.answer.sources import NOTHING_FOUND, Source, without_markers
 from rag_cluster.answer.tables import read_row
 from rag_cluster.answer.words import content_words, has_cjk, words
 from rag_cluster.index.analyzer import load_analyzer
 from rag_cluster.models.ports import AsyncEncoder, Vectors
-
-NOTHING_FOUND = "Nothing in the collection answers this question."
 
 MAX_CANDIDATES = 24
 _MIN_WORDS = 3
@@ -118,7 +117,8 @@ def render(picks: Sequence[Pick]) -> list[str]:
 def candidates(source: Source) -> list[Candidate]:
     """The sentences and rows of a source that can stand as an answer.
 
-    Headings, questions, code and header rows cannot; they are the context of what follows.
+    Headings, questions, code and header rows cannot; they are the context of what follows. What
+    reads like an instruction to a model answers nothing.
     """
     units = split_units(source.text)
     titles = {_plain(part) for part in [source.title, *source.section.split(" > ")]}
@@ -136,7 +136,7 @@ def candidates(source: Source) -> list[Candidate]:
             continue
         if unit.kind == "row":
             text = read_row(source.text, units, number, source.header)
-        if unit.kind in ("sentence", "row") and _stands_alone(text):
+        if unit.kind in ("sentence", "row") and _stands_alone(text) and not instructions(text):
             found.append(Candidate(source, start, unit.end, text, context))
     return found
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from rag_cluster.answer.extract import NOTHING_FOUND, extract, render
+from rag_cluster.answer.extract import extract, render
 from rag_cluster.answer.prompt import build_messages
-from rag_cluster.answer.sources import Source
+from rag_cluster.answer.sources import NOTHING_FOUND, Source
 from rag_cluster.config import Generate, LanguageModel
 from rag_cluster.errors import ConfigError, ModelError
 from rag_cluster.models.ports import LLM, AsyncEncoder, Request

@@ -17,8 +17,7 @@ import re
 import secrets
 from collections.abc import Sequence
 
-from rag_cluster.answer.extract import NOTHING_FOUND
-from rag_cluster.answer.sources import Source, without_markers
+from rag_cluster.answer.sources import NOTHING_FOUND, Source, without_markers
 from rag_cluster.models.ports import Message
 
 _SYSTEM = """\

@@ -9,6 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from rag_cluster.schema import Passage
 
+# The answer where the sources hold none.
+NOTHING_FOUND = "Nothing in the collection answers this question."
+
 # Chunks are trimmed of the white space between them; a wider gap is text that was not retrieved.
 MAX_GAP = 2
 

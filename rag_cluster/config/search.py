@@ -46,8 +46,11 @@ class Retrieve(Section):
     neighbours: int = key(1, "fragments on either side, within the section", ge=0)
 
 
+TransformKind = Literal["none", "hyde", "multi_query", "step_back", "feedback", "feedback_llm"]
+
+
 class Transform(Section):
-    kind: Literal["none", "hyde", "multi_query", "step_back", "feedback", "feedback_llm"] = key(
+    kind: TransformKind = key(
         "none",
         "what is made of a query before it is searched (docs/retrieval.md): hyde = passages that "
         "answer it, for the dense channel; multi_query = other ways to ask it; step_back = a more "
@@ -75,6 +78,7 @@ class Transform(Section):
 RerankerKind = Literal[
     "cross_encoder", "late_interaction", "colbert", "monot5", "listwise_llm", "pointwise_llm"
 ]
+RerankKind = Literal["none", RerankerKind, "cascade"]
 _OWN_MODEL = {"cross_encoder", "colbert", "monot5"}
 
 
@@ -90,7 +94,7 @@ class RerankStage(Section):
 
 
 class Rerank(Section):
-    kind: Literal["none", RerankerKind, "cascade"] = key(
+    kind: RerankKind = key(
         "none",
         "how the candidates are ordered anew (docs/retrieval.md); listwise_llm and pointwise_llm "
         "ask the model of `llm`; cascade = the stages, one after another",

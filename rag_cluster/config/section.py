@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 class Section(BaseModel):
     """A frozen section of the configuration that refuses unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
+    )
 
 
 def key(default: Any, comment: str, **limits: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import field_validator, model_validator
 
+from rag_cluster.config.search import RerankKind, TransformKind
 from rag_cluster.config.section import Section, key
 
 
@@ -59,10 +60,10 @@ class Limits(Section):
     max_tokens: int = key(2000, "most tokens of an answer", ge=1)
     deadline_ms: int = key(60_000, "milliseconds that a request may take, and its default", ge=1)
     texts: int = key(256, "texts of a request to rerank or embed", ge=1)
-    transforms: list[str] = key(
+    transforms: list[TransformKind] = key(
         ["none"], "transforms that a request may choose, beside the configured one"
     )
-    rerankers: list[str] = key(
+    rerankers: list[RerankKind] = key(
         ["none"], "rerankers that a request may choose, beside the configured one"
     )
 
@@ -94,8 +95,9 @@ class Service(Section):
     )
     poll_s: float = key(5.0, "seconds between looks for a new version", gt=0)
     shard_groups: int = key(
-        1, "deployments that the shards' indexes are divided among; 1 = all in the retriever", ge=1
-    )
+        1, "deployments that the shards' indexes are divided among; 1 = all in the retriever",
+        ge=1, le=1000,
+    )  # fmt: skip
     page: bool = key(True, "whether the page for people is served at /")
     page_images: bool = key(True, "whether pages of PDF sources are shown as images")
     ingress: Replicas = key(
@@ -121,5 +123,7 @@ class Service(Section):
     )
     limits: Limits = key(Limits(), "what a request may ask for")
     log: QueryLog = key(QueryLog(), "one JSON line for every query")
-    otlp: str | None = key(None, "OpenTelemetry endpoint for traces, such as http://host:4318")
+    otlp: str | None = key(
+        None, "OpenTelemetry endpoint for traces, such as http://host:4318", pattern=r"^https?://."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = key("warning", "of the servers' logs")

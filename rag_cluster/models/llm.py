@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import contextlib
 import dataclasses
 import math
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from rag_cluster.config import LanguageModel
@@ -72,6 +74,7 @@ class OpenAIChat:
                 f"{config.model!r} behind OpenAI's API: set {section}.base_url to your server, or "
                 f"the environment variable {config.api_key_env} for the hosted service"
             )
+        self._key = key
         self._retries = config.retries
         self._where = f"{config.model!r} at {config.base_url or 'the hosted service'}"
         self._timeout_s = config.timeout_s
@@ -90,17 +93,20 @@ class OpenAIChat:
         async def call() -> Any:
             return await self._client.chat.completions.create(**self._arguments(request))
 
-        answer = await self._retried(call)
-        text = answer.choices[0].message.content if answer.choices else None
-        if not text:
-            reason = answer.choices[0].finish_reason if answer.choices else "no choices"
-            raise ServiceError(f"{self._where} answered without text ({reason})")
-        usage = answer.usage
-        if usage is None:
-            return Completion(text, 0, 0)
-        details = usage.prompt_tokens_details
-        cached = (details.cached_tokens or 0) if details else 0
-        return Completion(text, usage.prompt_tokens, usage.completion_tokens, cached)
+        with self._understood():
+            answer = await self._retried(call)
+            text = answer.choices[0].message.content if answer.choices else None
+            if not text:
+                reason = answer.choices[0].finish_reason if answer.choices else "no choices"
+                raise ServiceError(f"{self._where} answered without text ({reason})")
+            usage = answer.usage
+            cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0)
+            return Completion(
+                _Pieces().add(text),
+                _count(getattr(usage, "prompt_tokens", 0)),
+                _count(getattr(usage, "completion_tokens", 0)),
+                _count(cached),
+            )
 
     async def stream(self, request: Request) -> AsyncIterator[str]:
         """Pieces of the completion as they come. Raises ServiceError as `generate` does."""
@@ -111,14 +117,19 @@ class OpenAIChat:
                 **self._arguments(request), stream=True
             )
 
-        pieces = await self._retried(call)
-        came = False
+        with self._understood():
+            pieces = await self._retried(call)
+        came, text = False, _Pieces()
         try:
-            async for piece in pieces:
-                text = piece.choices[0].delta.content if piece.choices else None
-                if text:
+            while True:
+                with self._understood():
+                    piece = await anext(pieces, None)
+                    if piece is None:
+                        break
+                    part = text.add(piece.choices[0].delta.content or "") if piece.choices else ""
+                if part:
                     came = True
-                    yield text
+                    yield part
         except openai.OpenAIError as error:
             raise ServiceError(
                 f"{self._where} broke off its answer: {self._reason(error)}"
@@ -140,17 +151,21 @@ class OpenAIChat:
                 **arguments, logprobs=True, top_logprobs=_LISTED_TOKENS
             )
 
-        answer = await self._retried(call)
-        given = answer.choices[0].logprobs if answer.choices else None
-        if given is None or not given.content or not given.content[0].top_logprobs:
-            raise ServiceError(
-                f"{self._where} gives no likelihoods of tokens (logprobs), which rerank.kind "
-                "pointwise_llm needs: use listwise_llm, or a server that gives them, such as vLLM"
-            )
-        listed = [(one.token.strip().lower(), one.logprob) for one in given.content[0].top_logprobs]
-        return [
-            _log_sum(log for token, log in listed if token == choice.lower()) for choice in choices
-        ]
+        with self._understood():
+            answer = await self._retried(call)
+            given = answer.choices[0].logprobs if answer.choices else None
+            if given is None or not given.content or not given.content[0].top_logprobs:
+                raise ServiceError(
+                    f"{self._where} gives no likelihoods of tokens (logprobs), which rerank.kind "
+                    "pointwise_llm needs: use listwise_llm, or a server that gives them, such as "
+                    "vLLM"
+                )
+            first = given.content[0].top_logprobs
+            listed = [(one.token.strip().lower(), one.logprob) for one in first]
+            return [
+                _log_sum(log for token, log in listed if token == choice.lower())
+                for choice in choices
+            ]
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -171,6 +186,17 @@ class OpenAIChat:
                 "json_schema": {"name": "answer", "schema": dict(request.json_schema)},
             }
         return arguments
+
+    @contextlib.contextmanager
+    def _understood(self) -> Iterator[None]:
+        """Raises ServiceError for an answer that is no completion: the client checks no types."""
+        try:
+            yield
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise ServiceError(
+                f"{self._where} answered what is no chat completion "
+                f"({type(error).__name__}: {str(error)[:200]})"
+            ) from error
 
     async def _retried(self, call: Callable[[], Awaitable[Result]]) -> Result:
         import openai
@@ -197,8 +223,29 @@ class OpenAIChat:
         if isinstance(error, openai.APITimeoutError | TimeoutError):
             return f"no answer in time ({self._section}.timeout_s)"
         if isinstance(error, openai.APIStatusError):
-            return f"HTTP {error.status_code}: {' '.join(str(error.message).split())[:300]}"
+            told = " ".join(str(error.message).split())
+            if self._key:  # some servers quote the key that they refuse, and others read this
+                told = told.replace(self._key, "***")
+            return f"HTTP {error.status_code}: {told[:300]}"
         return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+class _Pieces:
+    """Text that comes in pieces: halves of a surrogate pair are joined, or become U+FFFD."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
+
+    def add(self, piece: str) -> str:
+        """What is whole with this piece. Raises TypeError for what is no text."""
+        if not isinstance(piece, str):
+            raise TypeError(f"the content is of type {type(piece).__name__}")
+        return self._decoder.decode(piece.encode("utf-16-le", "surrogatepass"))
+
+
+def _count(tokens: Any) -> int:
+    """A count of tokens as a server gives it; 0 for anything else."""
+    return tokens if isinstance(tokens, int) and tokens > 0 else 0
 
 
 def _log_sum(logarithms: Iterable[float]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
@@ -167,12 +168,14 @@ def _check_reach(service: Service, request: Request) -> None:
     """Raises ApiError 403 for a request that came from another machine to a service without keys.
 
     Where it listens is checked when it starts (`keys.check_exposure`); this holds too where Ray
-    Serve listens elsewhere than the configuration says.
+    Serve listens elsewhere than the configuration says. The name in Host is looked at as well: a
+    page of another site, whose name was made to lead to this machine, would ask under that name.
     """
     if service.keys is not None or service.config.service.allow_anonymous:
         return
     server = request.scope.get("server")
-    if server is not None and not is_loopback(server[0]):
+    asked = re.sub(r":\d*$", "", request.headers.get("host", "localhost"))
+    if (server is not None and not is_loopback(server[0])) or not is_loopback(asked.lower()):
         message = (
             "this service has no API keys, so it answers the machine that it runs on alone: make "
             "keys (service.keys), or set service.allow_anonymous"

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from rag_cluster.answer.citations import check_citations
 from rag_cluster.answer.evidence import best_quote, support, supports
-from rag_cluster.answer.extract import NOTHING_FOUND, Pick, candidates, render
-from rag_cluster.answer.sources import join
+from rag_cluster.answer.extract import Pick, candidates, render
+from rag_cluster.answer.sources import NOTHING_FOUND, join
 
 BATTERY = source("The cell is flat. The battery lasts 14 hours in use. It is red.", 1, page=3)
 WEIGHT = source("| Model | Weight |\n|---|---|\n| R7 | 310 g |", 2, page=5, section="Size")

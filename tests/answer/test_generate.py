@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 import pytest
 from answer_samples import BagOfWords, source
 
-from rag_cluster.answer.extract import NOTHING_FOUND
 from rag_cluster.answer.generate import Extractive, Prompted, load_generator
+from rag_cluster.answer.sources import NOTHING_FOUND
 from rag_cluster.config import Generate
 from rag_cluster.errors import ModelError, ServiceError
 from rag_cluster.models.ports import Completion, Request

@@ -1,5 +1,7 @@
 import asyncio
+import json
 import math
+import re
 import threading
 import time
 
@@ -92,6 +94,68 @@ def test_a_server_that_is_not_there_is_named():
 def test_an_empty_answer_is_an_error():
     with chat_server.serve(Script("")) as url, pytest.raises(ServiceError, match="without text"):
         ask(url)
+
+
+def content(value, **more):
+    return json.dumps({"choices": [{"message": {"content": value}}]} | more).encode()
+
+
+NO_COMPLETION = [
+    b"<html>hi</html>", b"", b"[1]", b"5", b"null", b'{"choices": 5}', b'{"choices": [null]}',
+    content([{"type": "text", "text": "x"}]), content(5), b'{"choices": "\xff"}', b"[" * 200_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", NO_COMPLETION, ids=lambda body: repr(body[:30]))
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+def test_an_answer_that_is_no_completion_is_an_error(body, kind):
+    with (
+        chat_server.serve(Script(Reply(body=body, headers={"Content-Type": kind}))) as url,
+        pytest.raises(ServiceError, match=re.escape(url)),
+    ):
+        ask(url, retries=0)
+
+
+@pytest.mark.parametrize(
+    "usage", ["x", 5, [], {"prompt_tokens": None}, {"prompt_tokens": "a", "completion_tokens": -5}]
+)
+def test_an_odd_usage_counts_nothing(usage):
+    with chat_server.serve(Script(Reply(body=content("Ten.", usage=usage)))) as url:
+        done = ask(url)
+    assert (done.text, done.prompt_tokens, done.completion_tokens) == ("Ten.", 0, 0)
+
+
+def stream_of(*events):
+    body = b"".join(b"data: " + event + b"\n\n" for event in [*events, b"[DONE]"])
+    return Reply(body=body, headers={"Content-Type": "text/event-stream"})
+
+
+def delta(text):
+    return json.dumps({"choices": [{"delta": {"content": text}}]}).encode()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [b"{nope", b"5", b'{"choices": 5}', b'{"choices": [{"delta": null}]}', delta(5), delta([])],
+)
+def test_a_stream_that_is_none_is_an_error(event):
+    with chat_server.serve(Script(stream_of(event))) as url, pytest.raises(ServiceError):
+        ask(url, stream=True, retries=0)
+
+
+def test_halves_of_a_character_are_joined_or_replaced():
+    with chat_server.serve(Script(stream_of(delta("a\ud83d"), delta("\ude00b")))) as url:
+        assert ask(url, stream=True) == ["a", "\U0001f600b"]
+    with chat_server.serve(Script(Reply(body=content("Ten \ud800 [1].")))) as url:
+        assert ask(url).text == "Ten \ufffd [1]."
+
+
+def test_the_key_is_not_passed_on(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-SECRET")
+    reply = Reply(400, body=b'{"error": {"message": "bad key sk-SECRET"}}')
+    with chat_server.serve(Script(reply)) as url, pytest.raises(ServiceError) as raised:
+        ask(url)
+    assert "bad key ***" in str(raised.value)
 
 
 def test_a_stream_comes_in_pieces_after_a_busy_reply():

@@ -33,6 +33,18 @@ def test_from_another_machine_it_is_not(service, address):
     assert "service.allow_anonymous" in reply.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""]
+)
+def test_under_the_name_of_another_site_it_is_not(service, host):
+    """As a browser asks for a page whose name leads here (DNS rebinding)."""
+    reply = httpx.get(f"{service.url}/v1/collection", headers={"Host": host})
+    assert reply.status_code == 403
+    for name in ("localhost", "LOCALHOST:80", "127.0.0.1:9", "[::1]:8000"):
+        found = httpx.get(f"{service.url}/v1/collection", headers={"Host": name})
+        assert found.status_code == 200, name
+
+
 def test_unless_that_is_what_is_wanted(tenants):
     settings = ("service.allow_anonymous=true", "service.host=0.0.0.0")
     with running(tenants, *settings) as found:

@@ -10,8 +10,8 @@ from answer_samples import source
 
 from rag_cluster import config as configuration
 from rag_cluster.answer.citations import check_citations
-from rag_cluster.answer.extract import NOTHING_FOUND
 from rag_cluster.answer.guardrails import Guarded, Retrieved, guard, read_date
+from rag_cluster.answer.sources import NOTHING_FOUND
 from rag_cluster.config import Guardrails
 from rag_cluster.errors import ConfigError
 

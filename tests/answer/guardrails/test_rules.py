@@ -8,7 +8,6 @@ import pytest
 from answer_samples import source
 
 from rag_cluster.answer.citations import check_citations
-from rag_cluster.answer.extract import NOTHING_FOUND
 from rag_cluster.answer.guardrails.coverage import check_coverage
 from rag_cluster.answer.guardrails.grounding import check_grounding
 from rag_cluster.answer.guardrails.staleness import check_stale
@@ -18,6 +17,7 @@ from rag_cluster.answer.guardrails.temporal import (
     check_temporal,
     newest_day,
 )
+from rag_cluster.answer.sources import NOTHING_FOUND
 
 NOW = date(2026, 6, 30)
 FEE = source("The fee for mooring is 18 euros.", 1)
