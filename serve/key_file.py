@@ -13,7 +13,6 @@ Keys are long random strings, so a plain hash of one cannot be turned back by tr
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,13 @@ from typing import Any
 import yaml
 
 from rag_cluster.errors import ConfigError
-from rag_cluster.index.filters import COMBINATIONS
+from rag_cluster.index.filters import COMBINATIONS, MAX_DEPTH
 
 MOST_NAME = 64
+LEAST_RATE, MOST_RATE = 0.001, 1e9
+
+# A level of and and or is a mapping and a list; then there are an operator and its values.
+_MOST_LEVELS = 2 * MAX_DEPTH + 2
 
 # What a chunk has of its own, in which chunks of one document differ.
 _OF_CHUNKS = ("kind", "role", "section_path")
@@ -48,11 +51,15 @@ def read_keys(file: Path) -> dict[str, Caller]:
     """The callers of a file by the hashes of their keys. Raises ConfigError."""
     try:
         content = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+    except UnicodeDecodeError:
+        raise ConfigError(f"cannot read the API keys in {file}: it is not UTF-8") from None
+    except OSError as error:
         raise ConfigError(
-            f"cannot read the API keys in {file}: {reason}. 'rag-cluster keys add' makes the file"
+            f"cannot read the API keys in {file}: {error.strerror}. 'rag-cluster keys add' makes "
+            "the file"
         ) from None
+    except ValueError:  # of a NUL, or of half a character
+        raise ConfigError(f"{str(file)!r} cannot be the name of a file of API keys") from None
     return parse_keys(content, str(file))
 
 
@@ -64,11 +71,21 @@ def parse_keys(content: str, source: str) -> dict[str, Caller]:
         mark = getattr(error, "problem_mark", None)  # the text itself is not shown
         line = "" if mark is None else f" in line {mark.line + 1}"
         raise ConfigError(f"the API keys in {source} are not YAML{line}") from None
+    except Exception as error:  # noqa: BLE001 - yaml lets through what makes a value raises
+        raise ConfigError(
+            f"the API keys in {source} are not YAML that can be read ({type(error).__name__}): "
+            "look for a date or a number that there cannot be, or lists in lists without end"
+        ) from None
     if not isinstance(rows, list):
         raise ConfigError(f"the API keys in {source} must be a list of keys with name and hash")
     callers: dict[str, Caller] = {}
     for number, row in enumerate(rows, 1):
-        digest, caller = _caller(row, f"key {number} of {source}")
+        try:
+            digest, caller = _caller(row, f"key {number} of {source}")
+        except (ValueError, RecursionError):  # where it is made to text
+            raise ConfigError(
+                f"key {number} of {source}: a number in it is too long, or it is nested too deep"
+            ) from None
         if digest in callers or caller.name in {other.name for other in callers.values()}:
             raise ConfigError(
                 f"key {number} of {source}: {caller.name!r} or its hash is there twice"
@@ -91,8 +108,11 @@ def check_rate(rate: Any, where: str) -> float | None:
     if rate is None:
         return None
     is_number = isinstance(rate, int | float) and not isinstance(rate, bool)
-    if not is_number or not 0 < rate < math.inf:
-        raise ConfigError(f"{where}: requests_per_minute must be a number above 0, not {rate!r}")
+    if not is_number or not LEAST_RATE <= rate <= MOST_RATE:
+        raise ConfigError(
+            f"{where}: requests_per_minute must be a number from {LEAST_RATE:g} to "
+            f"{MOST_RATE:.0f}; leave it out for a key that may ask without limit"
+        )
     return float(rate)
 
 
@@ -109,6 +129,8 @@ def check_enforced(where: Any, place: str) -> Mapping[str, Any] | None:
             f"{place}: filter must be a mapping such as {{tenant: acme}}; leave it out for a key "
             "that may see everything"
         )
+    if _is_deeper(where, _MOST_LEVELS):
+        raise ConfigError(f"{place}: filter is nested more than {MAX_DEPTH} levels deep")
     for name in _names(where):
         if name in _OF_CHUNKS:
             raise ConfigError(
@@ -116,6 +138,12 @@ def check_enforced(where: Any, place: str) -> Mapping[str, Any] | None:
                 "filter may name declared fields, doc_id, uri and title"
             )
     return where
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether there are more levels of mappings and lists; one that holds itself has no end."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(levels == 0 or _is_deeper(part, levels - 1) for part in parts)
 
 
 def _names(where: Any) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -71,14 +72,17 @@ def list_keys(file: Path) -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def _changing(file: Path) -> Iterator[dict[str, Caller]]:
     """The callers of a file, which are written back; one process at a time does this."""
-    target = file.resolve()  # of a link, the file that it leads to is written
     try:
-        folder = os.open(target.parent, os.O_RDONLY)
+        target = file.resolve()  # of a link, the file that it leads to is written
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL
+        raise ConfigError(f"{str(file)!r} cannot be a file of API keys: {error}") from None
+    try:
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise ConfigError(f"there is no folder {target.parent}: {error.strerror}") from None
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        callers = read_keys(target) if target.exists() else {}
+        callers = read_keys(target) if _is_there(target) else {}
         yield callers
         _write(target, callers)
         os.fsync(folder)
@@ -86,23 +90,42 @@ def _changing(file: Path) -> Iterator[dict[str, Caller]]:
         os.close(folder)  # and with it the lock
 
 
+def _is_there(file: Path) -> bool:
+    """Whether there is such a file. Raises ConfigError for what must not be replaced by one."""
+    try:
+        mode = file.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be a file of API keys: {error.strerror}") from None
+    if not stat.S_ISREG(mode):
+        raise ConfigError(
+            f"{file} is a folder, a device or the like, and stays as it is: name a file of API "
+            "keys, or one that is not there yet"
+        )
+    return True
+
+
 def _write(file: Path, callers: Mapping[str, Caller]) -> None:
     """Replaces the file as a whole, for its owner alone to read. Raises ConfigError."""
     rows = [_row(digest, caller) for digest, caller in callers.items()]
-    content = HEAD + yaml.safe_dump(rows, sort_keys=False, allow_unicode=True)
     written: str | None = None
     try:
+        content = HEAD + yaml.safe_dump(rows, sort_keys=False, allow_unicode=True)
         # mkstemp gives a file that only its owner may read and write.
         handle, written = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
+        _is_there(file)  # once more: it is what a rename replaces, whatever it is
         Path(written).replace(file)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot write {file}: {reason}") from None
+    finally:
         if written is not None:
-            Path(written).unlink(missing_ok=True)
-        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+            Path(written).unlink(missing_ok=True)  # it is not there any more if all went well
 
 
 def _row(digest: str, caller: Caller) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rag_cluster.config import Config, Service
-from rag_cluster.errors import ConfigError, FilterError
+from rag_cluster.errors import ConfigError
 from rag_cluster.index.filters import parse_filter
 from serve.key_file import Caller, hash_of, parse_keys, read_keys
 
@@ -43,12 +43,21 @@ class Keys:
     """The callers by the hashes of their keys.
 
     Where they come from a file, that is read again when it has changed. A file that can then not be
-    used is logged as an error, and the keys stay as they were.
+    read is logged as an error, and the keys stay as they were; a key whose filter cannot be
+    enforced is logged and refused, and what else has changed holds.
+
+    `source` names where they come from in a message.
     """
 
-    def __init__(self, callers: Mapping[str, Caller], file: Path | None = None) -> None:
+    def __init__(
+        self,
+        callers: Mapping[str, Caller],
+        file: Path | None = None,
+        source: str = "service.keys",
+    ) -> None:
         self._callers = dict(callers)
         self._file = file
+        self._source = source if file is None else str(file)
         self._stamp = None if file is None else _stamp(file)
         self._next_look = 0.0
         self._config: Config | None = None
@@ -57,7 +66,8 @@ class Keys:
     def read(cls, source: str) -> Keys:
         """The keys of a file, or of a variable (`env:NAME`). Raises ConfigError."""
         if source.startswith("env:"):
-            return cls(parse_keys(_variable(source.removeprefix("env:")), source))
+            content = _variable(source.removeprefix("env:"))
+            return cls(parse_keys(content, source), source=source)
         empty = cls({}, Path(source))  # its stamp is older than what is read
         empty._callers = read_keys(Path(source))
         return empty
@@ -69,7 +79,10 @@ class Keys:
 
     def check(self, config: Config) -> None:
         """Raises ConfigError where a key's filter cannot be enforced on such a collection."""
-        _check(self._callers, config)
+        for caller in self._callers.values():
+            reason = _hindrance(caller, config)
+            if reason is not None:
+                raise ConfigError(f"the API key {caller.name!r} of {self._source}: {reason}")
         self._config = config
 
     def __len__(self) -> int:
@@ -85,13 +98,28 @@ class Keys:
         self._stamp = stamp
         try:
             callers = read_keys(self._file)
-            if self._config is not None:
-                _check(callers, self._config)
-        except ConfigError as error:
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, requests go on
             log.error("the API keys stay as they were: %s", error)
             return
-        self._callers = callers
-        log.warning("the API keys were read again: %d keys", len(callers))
+        self._callers = self._enforceable(callers)
+        log.warning("the API keys were read again: %d keys", len(self._callers))
+
+    def _enforceable(self, callers: Mapping[str, Caller]) -> dict[str, Caller]:
+        """The callers whose filters can be enforced.
+
+        One that cannot be must not keep the others from changing, least of all a removed key from
+        being refused.
+        """
+        if self._config is None:
+            return dict(callers)
+        kept: dict[str, Caller] = {}
+        for digest, caller in callers.items():
+            reason = _hindrance(caller, self._config)
+            if reason is None:
+                kept[digest] = caller
+            else:
+                log.error("the API key %r of %s is refused: %s", caller.name, self._source, reason)
+        return kept
 
 
 def keys_of(config: Config) -> Keys | None:
@@ -101,9 +129,12 @@ def keys_of(config: Config) -> Keys | None:
     machines without any.
     """
     check_exposure(config.service)
-    if config.service.keys is None:
+    source = config.service.keys
+    if source is None:
         return None
-    keys = Keys.read(config.service.keys)
+    if not source.strip():
+        raise ConfigError("service.keys is empty: name a file or env:NAME, or null for none")
+    keys = Keys.read(source)
     keys.check(config)
     return keys
 
@@ -156,22 +187,26 @@ class Buckets:
         return 0.0
 
 
-def _check(callers: Mapping[str, Caller], config: Config) -> None:
-    for caller in callers.values():
-        try:
-            enforced = parse_filter(caller.where, config.metadata.fields)
-        except FilterError as error:
-            raise ConfigError(f"the filter of the API key {caller.name!r}: {error}") from None
-        if enforced is not None and config.duplicates.near == "index_once":
-            raise ConfigError(
-                f"the API key {caller.name!r} has a filter, but the collection was made with "
-                "duplicates.near: index_once: a document that nearly equals one behind another "
-                "key's filter would not be found. Ingest with duplicates.near: mark"
-            )
+def _hindrance(caller: Caller, config: Config) -> str | None:
+    """Why the key's filter cannot be enforced on such a collection; None where it can be."""
+    try:
+        enforced = parse_filter(caller.where, config.metadata.fields)
+    except Exception as error:  # noqa: BLE001 - what cannot even be checked is not enforced
+        return f"its filter cannot be enforced: {error}"
+    if enforced is not None and config.duplicates.near == "index_once":
+        return (
+            "it has a filter, but the collection was made with duplicates.near: index_once: a "
+            "document that nearly equals one behind another key's filter would not be found. "
+            "Ingest with duplicates.near: mark"
+        )
+    return None
 
 
 def _variable(name: str) -> str:
-    content = os.environ.get(name)
+    try:
+        content = os.environ.get(name)
+    except ValueError:  # half a character
+        content = None
     if content is None:
         raise ConfigError(f"service.keys is env:{name}, but the variable {name} is not set")
     return content
@@ -181,6 +216,6 @@ def _stamp(file: Path) -> Stamp | None:
     """What changes with a file's content, near enough; None where it is not there."""
     try:
         found = file.stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino

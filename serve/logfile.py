@@ -29,6 +29,7 @@ class LogFile:
         self._max_bytes = max_bytes
         self._files = files
         self._days = days
+        self._path = folder
         self._file: int | None = None
         self._size = 0
         self._number = 0
@@ -37,6 +38,8 @@ class LogFile:
     def write(self, line: str) -> None:
         """Appends a line. Raises OSError; the next line is tried anew."""
         data = line.encode("utf-8", "replace") + b"\n"
+        if self._gone():
+            self.close()
         if self._file is not None and self._size + len(data) > self._max_bytes:
             self.close()
             self._number += 1
@@ -57,13 +60,22 @@ class LogFile:
             os.close(self._file)
             self._file = None
 
+    def _gone(self) -> bool:
+        """Whether the open file was deleted or moved away, and what is written to it is lost."""
+        if self._file is None:
+            return False
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except OSError:
+            return True
+
     def _open(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         if not self._number:
             mine = [file.number for file in files_of(self._folder) if file.name == self._name]
             self._number = max(mine, default=1)
-        path = self._folder / f"queries-{self._name}.{self._number}.jsonl"
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._path = self._folder / f"queries-{self._name}.{self._number}.jsonl"
+        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._size = os.fstat(self._file).st_size
         self._delete_old()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ class Observer:
     log: QueryLog | None = None
     traces: Traces | None = None
     _version: str | None = field(default=None, init=False)
+    _failed: set[tuple[str, type[Exception]]] = field(default_factory=set, init=False)
 
     @classmethod
     def of(cls, config: Config, meters: Meters, replica: str | None = None) -> Observer:
@@ -82,14 +83,25 @@ class Observer:
 
     def ended(self, record: Record) -> None:
         """Keeps what is to be kept of a query. A failure here is logged: the query stands."""
+        self._keep("metrics", self._count, record)
+        if self.log is not None:
+            self._keep("log", self.log.add, record)
+        if record.span is not None:
+            self._keep("trace", record.span.stages, record)
+
+    def _keep(self, place: str, keep: Callable[[Record], None], record: Record) -> None:
+        """Has a place keep a query; its failure costs no other place, and is logged once."""
         try:
-            self._count(record)
-            if self.log is not None:
-                self.log.add(record)
-            if record.span is not None:
-                record.span.stages(record)
-        except Exception:  # the query was answered, whatever becomes of its record
-            log.exception("the query %s was not recorded", record.id)
+            keep(record)
+        except Exception as error:  # the query was answered, whatever becomes of its record
+            kind = (place, type(error))
+            if kind not in self._failed:
+                self._failed.add(kind)
+                log.exception(
+                    "the query %s was not recorded in the %s; the next failures like it are not "
+                    "logged",
+                    record.id, place,
+                )  # fmt: skip
 
     def version(self, name: str | None) -> None:
         """Says which version of the collection answers."""

@@ -8,6 +8,7 @@ before and not what it was.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import hmac
 import json
@@ -18,7 +19,6 @@ import re
 import secrets
 import socket
 import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ _KEY = re.compile(r"\brag-[\w-]{43}", re.ASCII)
 
 
 class QueryLog:
-    """Writes lines of queries. What cannot be written is counted, and warned of once."""
+    """Writes lines of queries. What cannot be written is counted; a reason is warned of once."""
 
     def __init__(self, config: Config, meters: Meters, replica: str | None = None) -> None:
         """`replica` names the file; without it the host and the process do."""
@@ -55,7 +55,7 @@ class QueryLog:
         name = replica or f"{socket.gethostname()}-{os.getpid()}"
         self._file = LogFile(self._folder, name, wanted.max_mb * 2**20, wanted.files, wanted.days)
         self._salt: bytes | None = None
-        self._warned = False
+        self._warned: set[str] = set()
         self._waiting: queue.Queue[Record | None] = queue.Queue(MOST_WAITING)
         self._thread = threading.Thread(target=self._run, name="query-log", daemon=True)
         self._thread.start()
@@ -66,7 +66,7 @@ class QueryLog:
         try:
             self._waiting.put_nowait(record)
         except queue.Full:
-            self._lost("the disk is too slow")
+            self._lost("slow", "the disk is too slow")
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Writes what waits, and ends."""
@@ -83,23 +83,28 @@ class QueryLog:
             try:
                 self._write(record)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with a line, others come
-                self._lost(str(error) or type(error).__name__)
+                kind = f"{type(error).__name__} {getattr(error, 'errno', None)}"
+                self._lost(kind, str(error) or kind)
         self._file.close()
 
     def _write(self, record: Record) -> None:
-        if self._salt is None and not self._config.service.log.text:
+        # The folder may be deleted, and another replica make its salt anew.
+        known = self._salt is not None and (self._folder / SALT).exists()
+        if not known and not self._config.service.log.text:
             self._salt = salt_of(self._folder)
         content = line_of(record, self._config, self._salt)
         self._file.write(json.dumps(content, ensure_ascii=False, default=str))
 
-    def _lost(self, reason: str) -> None:
-        self._meters.add(LINES_LOST)
-        if not self._warned:
-            self._warned = True
+    def _lost(self, kind: str, reason: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
             log.warning(
-                "a line of the query log in %s was lost (%s); further ones are only counted, in %s",
+                "a line of the query log in %s was lost (%s); further ones that are lost like it "
+                "are only counted, in %s",
                 self._folder, reason, LINES_LOST.name,
             )  # fmt: skip
+        with contextlib.suppress(Exception):  # it must not end the thread
+            self._meters.add(LINES_LOST)
 
 
 def line_of(record: Record, config: Config, salt: bytes | None) -> dict[str, Any]:
@@ -150,19 +155,48 @@ def salt_of(folder: Path) -> bytes:
     """The folder's salt, which all replicas share; made where there is none. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / SALT
-    try:
-        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        for _ in range(10):  # another replica may be making it just now
-            salt = path.read_bytes()
-            if len(salt) == SALT_BYTES:
-                return salt
-            time.sleep(0.1)
-        raise OSError(f"{path} is damaged: delete it, and another one is made") from None
-    salt = secrets.token_bytes(SALT_BYTES)
-    with os.fdopen(made, "wb") as file:
-        file.write(salt)
+    if not path.exists() or _emptied(path):
+        _make_salt(path)
+    salt = path.read_bytes()
+    if len(salt) != SALT_BYTES:
+        raise OSError(f"{path} is damaged: delete it, and another one is made")
     return salt
+
+
+def _make_salt(path: Path) -> None:
+    """Puts a whole salt there, or none; of several replicas the first one's stays."""
+    made = _beside(path)
+    try:
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(SALT_BYTES))
+        try:
+            os.link(made, path)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            made.rename(path)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _emptied(path: Path) -> bool:
+    """Removes an empty salt, as earlier versions left it on a full disk; says whether it did."""
+    aside = _beside(path)
+    try:
+        if path.stat().st_size:
+            return False
+        path.rename(aside)
+    except FileNotFoundError:  # another replica did
+        return True
+    if aside.stat().st_size:  # and has put its own there since
+        aside.rename(path)
+        return False
+    aside.unlink()
+    return True
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}")
 
 
 def _options(record: Record, config: Config) -> dict[str, Any]:

@@ -89,6 +89,10 @@ def _assign(tree: dict[str, Any], setting: str) -> None:
     name, equals, value = setting.partition("=")
     if not equals or not name.strip():
         raise ConfigError(f"--set {setting!r}: write key.path=VALUE, such as chunk.size=200")
+    if not value.strip():  # such as a variable of the shell that is not set
+        raise ConfigError(
+            f"--set {setting!r} has no value: write null for none, or '' for an empty text"
+        )
     *parents, last = name.strip().split(".")
     for parent in parents:
         child = tree.setdefault(parent, {})

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import heapq
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rag_cluster.errors import UsageError
+from rag_cluster.querylog.shape import parsed
 
 Line = dict[str, Any]
 
@@ -85,15 +85,8 @@ class Log:
 
     def _parsed(self, text: str) -> Iterator[tuple[datetime, Line]]:
         try:
-            line = json.loads(text)
-            time = datetime.fromisoformat(line["time"])
-            whole = all(
-                isinstance(line[name], kind)
-                for name, kind in (("id", str), ("route", str), ("status", int), ("seconds", float))
-            )
-        except (ValueError, TypeError, KeyError, RecursionError):
-            whole = False
-        if not whole:
+            found = parsed(text)
+        except (ValueError, RecursionError):
             self.damaged += 1
             return
-        yield time if time.tzinfo else time.replace(tzinfo=UTC), line
+        yield found

@@ -58,11 +58,11 @@ def moment(text: str, now: datetime) -> datetime:
 
     Raises UsageError.
     """
-    if match := _AGO.fullmatch(text):
-        return now - timedelta(**{_UNITS[match.group(2)]: float(match.group(1))})
     try:
+        if match := _AGO.fullmatch(text):
+            return now - timedelta(**{_UNITS[match.group(2)]: float(match.group(1))})
         return datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):  # before the year 1 or after 9999
         raise UsageError(
             f"{text!r} is no time: write one such as 2026-01-31T08:00, or how long ago, such as "
             "30m, 2h or 7d"

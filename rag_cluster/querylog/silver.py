@@ -9,6 +9,7 @@ What was shown and not cited goes into a file of its own, for people to judge.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from rag_cluster.errors import UsageError
 from rag_cluster.querylog.reading import Line, normal
 from rag_cluster.schema import make_id
 
+FILES = ("queries.jsonl", "qrels.tsv", "unjudged.tsv")
 COLUMNS = ("query-id", "corpus-id", "page", "score", "source", "uri")
 
 # A judged document, or a page of it, and the uri that people know it by.
@@ -44,15 +46,18 @@ def to_queries(lines: Iterable[tuple[datetime, Line]], folder: Path) -> dict[str
     """Writes queries.jsonl, qrels.tsv and unjudged.tsv, and says how many of what.
 
     Failed queries are left out, and equal questions stand there once. Raises UsageError where no
-    line has a question's text, or the files cannot be written.
+    line has a question's text, one of the files exists, or they cannot be written.
     """
+    for path in (folder / name for name in FILES):
+        if os.path.lexists(path):  # people judge in them
+            raise UsageError(f"{path} exists: name another folder, or delete it")
     asked: dict[str, Asked] = {}
     left: Counter[str] = Counter()
     for _, line in lines:
-        question = line.get("question")
+        question = line.get("question", "")
         if line["status"] >= 400:
             left["failed"] += 1
-        elif not isinstance(question, str) or not question.strip():
+        elif not question.strip():
             left["without_text"] += 1
         else:
             asked.setdefault(normal(question), Asked(line)).take(line)
@@ -61,10 +66,11 @@ def to_queries(lines: Iterable[tuple[datetime, Line]], folder: Path) -> dict[str
             f"no question can be taken from these lines ({left['without_text']:,} have no text, "
             f"{left['failed']:,} failed): the text is logged where service.log.text is set"
         )
-    queries, silver, shown = _rows(asked.values())
-    _write(folder / "queries.jsonl", [json.dumps(row, ensure_ascii=False) for row in queries])
-    _write(folder / "qrels.tsv", ["\t".join(COLUMNS), *silver])
-    _write(folder / "unjudged.tsv", ["\t".join(COLUMNS), *shown])
+    queries, silver, shown, without_page = _rows(asked.values())
+    header = "\t".join(COLUMNS)
+    rows = [json.dumps(row, ensure_ascii=False) for row in queries]
+    for name, content in zip(FILES, (rows, [header, *silver], [header, *shown]), strict=True):
+        _write(folder / name, content)
     return {
         "folder": str(folder),
         "queries": len(queries),
@@ -75,14 +81,20 @@ def to_queries(lines: Iterable[tuple[datetime, Line]], folder: Path) -> dict[str
         "with_filter": sum("filter" in row for row in queries),
         "failed": left["failed"],
         "without_text": left["without_text"],
+        "without_page": without_page,
     }
 
 
-def _rows(asked: Iterable[Asked]) -> tuple[list[dict[str, Any]], list[str], list[str]]:
-    """Queries, judgements and what is to be judged."""
+def _rows(asked: Iterable[Asked]) -> tuple[list[dict[str, Any]], list[str], list[str], int]:
+    """Queries, judgements, what is to be judged, and how many places cannot be.
+
+    A query is judged by page where all that was cited has one. What was shown and has no pages
+    cannot be judged then: `evaluate` takes pages or documents of a query.
+    """
     queries: list[dict[str, Any]] = []
     silver: list[str] = []
     shown: list[str] = []
+    without_page = 0
     for one in asked:
         line = one.line
         query_id = "q" + make_id("logged", normal(line["question"]))[:12]
@@ -91,17 +103,19 @@ def _rows(asked: Iterable[Asked]) -> tuple[list[dict[str, Any]], list[str], list
             (chunk["doc_id"], chunk["pages"] and chunk["pages"][0], chunk["uri"])
             for chunk in line.get("chunks", ())
         ]
-        paged = all(page is not None for _, page, _ in (*cited, *found))
+        paged = all(page is not None for _, page, _ in cited or found)
         judged = _places(cited, paged=paged)
         rest = [place for place in _places(found, paged=paged) if place not in judged]
+        fits = [place for place in rest if not paged or place[1] is not None]
+        without_page += len(rest) - len(fits)
         silver += [_row(query_id, place, "1", "cited") for place in judged]
-        shown += [_row(query_id, place, "", "shown") for place in rest]
+        shown += [_row(query_id, place, "", "shown") for place in fits]
         query = {"_id": query_id, "text": line["question"].strip(), "asked": one.times}
         query["judgements"] = "silver" if judged else "none"
         if where := _filter_of(line):
             query["filter"] = where
         queries.append(query)
-    return queries, silver, shown
+    return queries, silver, shown, without_page
 
 
 def _places(places: Sequence[Place], *, paged: bool) -> list[Place]:

@@ -72,6 +72,7 @@ def evaluation_set(report: Report) -> None:
         "with_filter": "queries were asked with a filter, which evaluate does not set",
         "failed": "failed queries were left out",
         "without_text": "queries were left out, whose text was not logged",
+        "without_page": "places without pages were left out of queries that are judged by page",
     }
     for name, note in notes.items():
         if report[name]:

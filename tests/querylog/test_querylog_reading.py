@@ -60,6 +60,42 @@ def test_damaged_lines_are_counted_and_skipped(tmp_path):
     assert log.damaged == 8
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"question": 5}, {"question": None}, {"question": "\ud800 x"}, {"extra": ["\udfff"]},
+        {"timings_ms": None}, {"timings_ms": [1]}, {"timings_ms": {"total": "x"}},
+        {"timings_ms": {"total": 1e999}}, {"first_token_ms": None}, {"guardrails": {"length": 1}},
+        {"seconds": float("nan")}, {"seconds": 10**400}, {"seconds": 1e308}, {"seconds": True},
+        {"time": "0001-01-01T00:00:00+14:00"}, {"time": "9999-12-31T23:59:59-14:00"},
+        {"status": 7}, {"hits": "2"}, {"hits": float("inf")}, {"options": {"filter": "all"}},
+        *({name: value} for name in ("cited", "chunks")
+          for value in (None, 5, [None], [{"chunk_id": 5}])),
+        {"cited": [{"doc_id": "d\t1", "uri": "a", "page": 1}]},
+        {"cited": [{"doc_id": "d1", "uri": "a", "page": 0}]},
+        {"chunks": [{"doc_id": "d1", "uri": "a", "pages": []}]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_line_with_an_odd_value_is_damaged(tmp_path, odd):
+    write(tmp_path / "queries-a.1.jsonl", line(1), line(2, **odd))
+    log = Log(tmp_path)
+    assert seconds(log) == [1]
+    assert log.damaged == 1
+
+
+def test_a_line_may_hold_whole_numbers_and_what_is_not_known_here(tmp_path):
+    rows = [
+        line(1, seconds=1, timings_ms={"total": 3}, first_token_ms=2, more={"any": [None]}),
+        {name: line(2)[name] for name in ("id", "time", "route", "status", "seconds")},
+    ]
+    write(tmp_path / "queries-a.1.jsonl", *rows)
+    log = Log(tmp_path)
+    assert [row for _, row in log] == rows
+    assert log.damaged == 0
+    assert summary(iter(log))["stages_ms"]["request"]["p99"] == pytest.approx(991)
+
+
 def test_a_folder_without_a_log_is_a_mistake(tmp_path):
     with pytest.raises(UsageError, match=r"holds no query log .*service\.log\.folder"):
         Log(tmp_path)
@@ -95,8 +131,12 @@ def test_since_is_a_time_or_how_long_ago():
     assert moment("1.5d", now) == now - timedelta(hours=36)
     assert moment("2026-01-31T08:00+00:00", now) == START
     assert moment("2026-01-31", now) == datetime(2026, 1, 31).astimezone()
-    with pytest.raises(UsageError, match="is no time"):
-        moment("yesterday", now)
+    for wrong in (
+        "yesterday", "99999999999d", f"{'9' * 33}h", f"{'9' * 400}s",
+        "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00",
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="is no time"):
+            moment(wrong, now)
 
 
 def test_summary_has_counts_and_percentiles(tmp_path):
@@ -146,15 +186,17 @@ def test_cited_places_become_silver_judgements_and_shown_ones_are_left_to_people
              cited=[citation("d1", 2), citation("d4", None)],
              options={"filter": {"tenant": "acme"}}),
         line(5, question="It failed", status=502),
-        line(6) | {"question": None, "question_hash": "00ff"},
+        line(6, question="", question_hash="00ff"),
+        line(7, question="A PDF", chunks=[chunk("d1", 2), chunk("d4", None), chunk("d5", 3)],
+             cited=[citation("d1", 2)]),
     )  # fmt: skip
     report = to_queries(iter(Log(tmp_path)), tmp_path / "set")
     assert report | {"folder": ""} == {
-        "folder": "", "queries": 3, "silver_queries": 2, "silver_judgements": 3, "unjudged": 2,
-        "duplicates": 1, "with_filter": 1, "failed": 1, "without_text": 1,
+        "folder": "", "queries": 4, "silver_queries": 3, "silver_judgements": 4, "unjudged": 3,
+        "duplicates": 1, "with_filter": 1, "failed": 1, "without_text": 1, "without_page": 1,
     }  # fmt: skip
     queries = read_queries(tmp_path / "set/queries.jsonl")
-    assert list(queries.values()) == ["How far?", "A search", "Text and PDF"]
+    assert list(queries.values()) == ["How far?", "A search", "Text and PDF", "A PDF"]
     ids = {text: query_id for query_id, text in queries.items()}
     judged = {(q.query_id, q.corpus_id, q.page, q.relevance)
               for q in read_qrels(tmp_path / "set/qrels.tsv")}  # fmt: skip
@@ -162,10 +204,11 @@ def test_cited_places_become_silver_judgements_and_shown_ones_are_left_to_people
         (ids["How far?"], "d1", 4, 1),
         (ids["Text and PDF"], "d1", None, 1),  # by document, as one of them has no pages
         (ids["Text and PDF"], "d4", None, 1),
+        (ids["A PDF"], "d1", 2, 1),  # by page, though one that was only shown has none
     }
     rows = [json.loads(one) for one in (tmp_path / "set/queries.jsonl").read_text().splitlines()]
     assert [(row["asked"], row["judgements"]) for row in rows] == [
-        (2, "silver"), (1, "none"), (1, "silver"),
+        (2, "silver"), (1, "none"), (1, "silver"), (1, "silver"),
     ]  # fmt: skip
     assert rows[2]["filter"] == {"tenant": "acme"}
     unjudged = (tmp_path / "set/unjudged.tsv").read_text().splitlines()
@@ -179,3 +222,14 @@ def test_a_log_without_text_gives_no_evaluation_set(tmp_path):
     write(tmp_path / "queries-a.1.jsonl", row)
     with pytest.raises(UsageError, match=r"1 have no text.*service\.log\.text"):
         to_queries(iter(Log(tmp_path)), tmp_path / "set")
+
+
+@pytest.mark.parametrize("name", ["queries.jsonl", "qrels.tsv", "unjudged.tsv"])
+def test_what_people_may_have_judged_is_not_overwritten(tmp_path, name):
+    write(tmp_path / "queries-a.1.jsonl", line(1))
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / name).write_text("judged")
+    with pytest.raises(UsageError, match=rf"{name} exists: name another folder, or delete it"):
+        to_queries(iter(Log(tmp_path)), folder)
+    assert [path.read_text() for path in folder.iterdir()] == ["judged"]

@@ -1,6 +1,7 @@
 """API keys: their file, their rates, and when there must be some."""
 
 import os
+import socket
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ import pytest
 
 from rag_cluster.config import Service, load
 from rag_cluster.errors import ConfigError
-from serve.key_writing import add_key, list_keys, remove_key
+from serve.key_writing import _write, add_key, list_keys, remove_key
 from serve.keys import LOOK_S, Buckets, Caller, Keys, check_exposure, keys_of
 
 CONFIG = load(None, ["metadata.fields={tenant: keyword, year: int}"])
@@ -74,8 +75,10 @@ def test_keys_are_listed_and_removed(file):
         ("new", {}, None, "leave it out"),
         ("new", {"section_path": "A"}, None, "chunks of one document differ"),
         ("new", {"or": [{"not": {"kind": "table"}}]}, None, "names 'kind'"),
-        ("new", None, 0, "above 0"),
-        ("new", None, float("inf"), "above 0"),
+        *(
+            ("new", None, rate, "from 0.001 to 1000000000")
+            for rate in (0, -1, 1e-320, 1e-4, 1.1e9, 10**400, float("inf"), float("nan"))
+        ),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -85,6 +88,67 @@ def test_a_key_that_cannot_be_made(file, name, where, rate, says):
     with pytest.raises(ConfigError, match=says):
         add_key(file, name, where, rate)
     assert file.read_bytes() == before
+
+
+def nested(levels):
+    where = {"tenant": "acme"}
+    for _ in range(levels):
+        where = {"not": where}
+    return where
+
+
+@pytest.mark.parametrize("levels", [100, 900, 5000])
+def test_a_filter_that_is_nested_too_deep(file, levels):
+    with pytest.raises(ConfigError, match="nested more than 32 levels"):
+        add_key(file, "deep", nested(levels))
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("rate", [0.001, 1e9])
+def test_the_bounds_of_a_rate_are_rates(file, rate):
+    add_key(file, "one", None, rate)
+    assert list_keys(file)[0]["requests_per_minute"] == rate
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "socket", "link to a fifo"])
+def test_what_is_no_regular_file_stays_as_it_is(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)  # the whole path may be too long for a socket
+    target = file = tmp_path / "there"
+    with socket.socket(socket.AF_UNIX) as server:
+        match kind:
+            case "folder":
+                target.mkdir()
+            case "socket":
+                server.bind(target.name)
+            case _:
+                os.mkfifo(target)
+        if kind.startswith("link"):
+            file = tmp_path / "link"
+            file.symlink_to(target)
+        before = target.lstat(), sorted(tmp_path.iterdir())
+        for change in (add_key, remove_key):
+            with pytest.raises(ConfigError, match="stays as it is: name a file of API keys"):
+                change(file, "one")
+        # And what comes there in the meantime is not replaced either.
+        with pytest.raises(ConfigError, match="stays as it is"):
+            _write(target, {})
+        after = target.lstat(), sorted(tmp_path.iterdir())
+    assert (after[0].st_mode, after[0].st_ino) == (before[0].st_mode, before[0].st_ino)
+    assert after[1] == before[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["loop", "x" * 300, "a\0b", "a\ud800b", "fifo/keys.yaml", "file/keys.yaml"], ids=ascii
+)
+def test_a_name_that_no_file_can_have(tmp_path, name):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").touch()
+    for change in (add_key, remove_key):
+        with pytest.raises(ConfigError):
+            change(tmp_path / name, "one")
+    with pytest.raises(ConfigError):
+        list_keys(tmp_path / name if "fifo" not in name else tmp_path / "none")
 
 
 def test_a_folder_that_is_not_there(tmp_path):
@@ -105,7 +169,20 @@ HASH = "a" * 64
         ("- {name: a, hash: abc}", "64 hexadecimal digits"),
         (f"- {{name: a, hash: {HASH}}}\n- {{name: a, hash: {'b' * 64}}}", "there twice"),
         (f"- {{name: a, hash: {HASH}}}\n- {{name: b, hash: {HASH}}}", "there twice"),
-        (f"- {{name: a, hash: {HASH}, requests_per_minute: true}}", "above 0, not True"),
+        (f"- {{name: a, hash: {HASH}, requests_per_minute: true}}", "from 0.001 to"),
+        (f"- {{name: a, hash: {HASH}, requests_per_minute: 1.0e-310}}", "from 0.001 to"),
+        (f"- {{name: a, hash: {HASH}, requests_per_minute: 1{'0' * 400}}}", "from 0.001 to"),
+        (f"- {{name: a, hash: {HASH}, requests_per_minute: 0x{'f' * 5000}}}", "from 0.001 to"),
+        (f"- {{name: a, hash: {HASH}, requests_per_minute: .nan}}", "from 0.001 to"),
+        (f"- {{name: a, hash: {HASH}, filter: {{year: 2024-13-45}}}}", r"not YAML .*ValueError"),
+        ("[" * 3000, "not YAML .*RecursionError"),
+        ('!!int "zz"', "not YAML .*ValueError"),
+        ("- !!float x", "not YAML .*ValueError"),
+        ('- !!timestamp "x"', "not YAML .*AttributeError"),
+        ("- !!bool x", "not YAML .*KeyError"),
+        ("- {name: a, hash: \x07}", "are not YAML"),
+        (f"- {{name: 0x{'f' * 5000}, hash: {HASH}}}", "a number in it is too long"),
+        (f"- &k {{name: a, hash: {HASH}, filter: {{and: [*k]}}}}", "nested more than 32"),
         (f"- {{name: a, hash: {HASH}, filter: {{}}}}", "filter must be a mapping"),
         (f"- {{name: a, hash: {HASH}, filter: [1]}}", "filter must be a mapping"),
         (f"- {{name: a, hash: {HASH}, filter: {{role: body}}}}", "names 'role'"),
@@ -124,11 +201,16 @@ def test_keys_in_a_variable(file, monkeypatch):
     assert Keys.read("env:SOME_KEYS").find(key).name == "one"
     with pytest.raises(ConfigError, match="NO_SUCH_KEYS is not set"):
         Keys.read("env:NO_SUCH_KEYS")
+    add_key(file, "two", {"customer": "acme"})
+    monkeypatch.setenv("SOME_KEYS", file.read_text())
+    with pytest.raises(ConfigError, match="API key 'two' of env:SOME_KEYS: its filter"):
+        Keys.read("env:SOME_KEYS").check(CONFIG)
 
 
 def test_a_filter_must_fit_the_collection(file):
     add_key(file, "one", {"customer": "acme"})
-    with pytest.raises(ConfigError, match=r"API key 'one'.*'customer', which is not a declared"):
+    says = rf"API key 'one' of {file}: .*'customer', which is not a declared"
+    with pytest.raises(ConfigError, match=says):
         Keys.read(str(file)).check(CONFIG)
 
 
@@ -137,7 +219,7 @@ def test_a_filter_needs_each_document_to_be_searched(file):
     add_key(file, "everything")
     Keys.read(str(file)).check(load(None, once))
     add_key(file, "one", {"tenant": "acme"})
-    with pytest.raises(ConfigError, match=r"API key 'one' has a filter.*index_once"):
+    with pytest.raises(ConfigError, match=r"API key 'one' of .* has a filter.*index_once"):
         Keys.read(str(file)).check(load(None, once))
 
 
@@ -158,25 +240,55 @@ def test_the_file_is_followed(file):
     assert keys.find(first) is None
 
 
-@pytest.mark.parametrize("spoil", ["syntax", "filter", "gone"])
-def test_a_file_that_is_spoilt_later_leaves_the_keys_as_they_were(file, spoil, caplog):
+@pytest.mark.parametrize("spoil", ["syntax", "value", "unforeseen", "gone"])
+def test_a_file_that_is_spoilt_later_leaves_the_keys_as_they_were(file, spoil, caplog, monkeypatch):
     key = add_key(file, "one")
     keys = Keys.read(str(file))
     keys.check(CONFIG)
     match spoil:
         case "syntax":
             file.write_text("- name: [")
-        case "filter":
-            add_key(file, "two", {"customer": "acme"})
+        case "value":
+            file.write_text("- {name: a, filter: {year: 2024-13-45}}")
+        case "unforeseen":
+            monkeypatch.setattr("serve.keys.read_keys", lambda _: 1 // 0)
+            add_key(file, "two")
         case "gone":
             file.unlink()
     assert after_a_look(keys, key).name == "one"
     assert "the API keys stay as they were" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    monkeypatch.undo()
     other = file.with_name("other.yaml")
     new = add_key(other, "three")
     other.replace(file)
     assert after_a_look(keys, new).name == "three"
     assert keys.find(key) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ({"teem": "x"}, "'teem', which is not a declared field"),
+        ({"year": "x"}, "'year' is of type int"),
+        ({"year": {"near": 1}}, "unknown operator 'near'"),
+        ({"not": {"tenant": {}}}, "empty object"),
+    ],
+    ids=str,
+)
+def test_a_key_that_cannot_be_enforced_keeps_no_other_from_being_removed(file, where, says, caplog):
+    gone, kept = add_key(file, "gone"), add_key(file, "kept")
+    keys = Keys.read(str(file))
+    keys.check(CONFIG)
+    bad, new = add_key(file, "bad", where), add_key(file, "new", {"tenant": "acme"})
+    remove_key(file, "gone")
+    assert after_a_look(keys, kept).name == "kept"
+    assert keys.find(new).name == "new"
+    assert (keys.find(gone), keys.find(bad), len(keys)) == (None, None, 2)
+    error, told = caplog.records
+    assert (error.levelname, told.levelname) == ("ERROR", "WARNING")
+    assert f"the API key 'bad' of {file} is refused" in error.getMessage()
+    assert says in error.getMessage()
 
 
 def test_two_at_once_lose_no_key(file):
@@ -246,3 +358,22 @@ def test_the_keys_of_a_configuration(file):
     with pytest.raises(ConfigError, match="cannot read the API keys in"):
         keys_of(load(None, [f"service.keys={file}x"]))
     assert os.access(file, os.R_OK)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("''", "service.keys is empty: name a file or env:NAME, or null for none"),
+        ("' '", "service.keys is empty"),
+        ('"\\t"', "service.keys is empty"),
+        ('"a\\0b"', "cannot be the name of a file"),
+        ('"a\\ud800b"', "cannot be the name of a file"),
+        ('"env:a\\0b"', "is not set"),
+        ('"env:a\\ud800b"', "is not set"),
+        ("'env:'", "is not set"),
+    ],
+)
+def test_a_place_of_keys_that_there_cannot_be(source, says):
+    for host in ("127.0.0.1", "0.0.0.0"):
+        with pytest.raises(ConfigError, match=says):
+            keys_of(load(None, [f"service.keys={source}", f"service.host={host}"]))

@@ -56,7 +56,9 @@ def test_a_key_is_removed(call):
     [
         (("add", "one"), "has a key 'one'"),
         (("add", "two", "--filter", "tenant=acme"), "--filter is not JSON"),
-        (("add", "two", "--requests-per-minute", "-1"), "above 0"),
+        (("add", "two", "--requests-per-minute", "-1"), "from 0.001"),
+        (("add", "two", "--requests-per-minute", "1e-320"), "from 0.001 to 1000000000"),
+        (("add", "two", "--requests-per-minute", "nan"), "from 0.001 to 1000000000"),
         (("remove", "two"), "no key 'two'"),
     ],
 )
@@ -66,6 +68,21 @@ def test_a_mistake_is_one_line(call, words, says):
     assert (code, out) == (2, "")
     assert says in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", [("add", "one"), ("remove", "one"), ("list",)], ids=" ".join)
+@pytest.mark.parametrize("kind", ["loop", "long", "value"])
+def test_a_file_that_cannot_be_used_is_one_line(tmp_path, capsys, words, kind):
+    file = tmp_path / ("x" * 300 if kind == "long" else "keys.yaml")
+    match kind:
+        case "loop":
+            file.symlink_to(file)
+        case "value":
+            file.write_text("- {name: a, hash: x, filter: {year: 2024-13-45}}")
+    assert run(["keys", *words, "--file", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "API keys" in err
 
 
 def test_a_file_that_is_not_there_cannot_be_listed(call):

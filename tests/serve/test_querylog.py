@@ -1,9 +1,13 @@
 """A line for every query: what is in it, what never is, and what becomes of it on a bad disk."""
 
+import errno
+import io
 import json
 import os
 import re
 import secrets
+import shutil
+from pathlib import Path
 
 import httpx2 as httpx
 import pytest
@@ -14,6 +18,7 @@ from rag_cluster.querylog import Log, files_of
 from serve.keys import Caller, Keys, hash_of
 from serve.logfile import LogFile
 from serve.metrics import LINES_LOST, LocalMeters
+from serve.observe import Observer
 from serve.options import Options
 from serve.querylog import SALT, QueryLog, line_of, salt_of
 from serve.record import Record
@@ -177,6 +182,125 @@ def test_what_cannot_be_written_is_counted_and_warned_of_once(tmp_path, problem,
     assert meters._series[LINES_LOST.name]._value.get() == 3
     (warned,) = [one for one in caplog.records if "query log" in one.message]
     assert str(folder) in warned.message
+
+
+class FullDisk(io.FileIO):
+    """A file that was made on a disk without space."""
+
+    def write(self, _):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_another_reason_of_losing_lines_is_warned_of_too(tmp_path, monkeypatch, caplog):
+    log = QueryLog(settled(f"service.log.folder={tmp_path}"), LocalMeters(), "replica")
+    reasons = iter([OSError(errno.ENOSPC, "full"), OSError(errno.EIO, "broken"), ValueError("odd"),
+                    OSError(errno.ENOSPC, "full"), ValueError("odder")])  # fmt: skip
+    monkeypatch.setattr(log._file, "write", lambda _: (_ for _ in ()).throw(next(reasons)))
+    for _ in range(5):
+        log.add(record())
+    log.close()
+    warned = [one.message for one in caplog.records if "query log" in one.message]
+    assert [re.findall("full|broken|odd", one) for one in warned] == [["full"], ["broken"], ["odd"]]
+
+
+def test_a_full_disk_leaves_no_half_salt(tmp_path, monkeypatch):
+    with monkeypatch.context() as full:
+        full.setattr(os, "fdopen", lambda file, _: FullDisk(file, "wb"))
+        with pytest.raises(OSError, match="No space"):
+            salt_of(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert len(salt_of(tmp_path)) == 32
+
+
+def test_an_empty_salt_of_an_earlier_version_is_replaced(tmp_path):
+    (tmp_path / SALT).touch()
+    salt = salt_of(tmp_path)
+    assert len(salt) == 32
+    assert salt_of(tmp_path) == salt
+    assert [path.name for path in tmp_path.iterdir()] == [SALT]
+    assert (tmp_path / SALT).stat().st_mode & 0o077 == 0
+    (tmp_path / SALT).write_bytes(b"some")
+    with pytest.raises(OSError, match="damaged: delete it"):
+        salt_of(tmp_path)
+
+
+def test_a_salt_that_another_replica_put_in_place_of_an_empty_one_stays(tmp_path, monkeypatch):
+    (tmp_path / SALT).touch()
+    rename = Path.rename
+
+    def late(path, target):
+        if path.name == SALT:
+            path.write_bytes(b"f" * 32)  # just before it is renamed
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    assert salt_of(tmp_path) == b"f" * 32
+    assert [path.name for path in tmp_path.iterdir()] == [SALT]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_first_of_several_replicas_makes_the_salt(tmp_path, monkeypatch, links):
+    link = os.link
+
+    def late(made, path):
+        if not links:
+            raise PermissionError(errno.EPERM, "no links here")
+        path.write_bytes(b"f" * 32)  # another replica was faster
+        link(made, path)
+
+    monkeypatch.setattr(os, "link", late)
+    salt = salt_of(tmp_path)
+    assert salt == (tmp_path / SALT).read_bytes()
+    assert (salt == b"f" * 32) == links
+    assert [path.name for path in tmp_path.iterdir()] == [SALT]
+
+
+def test_a_log_that_is_deleted_or_moved_away_is_begun_anew(tmp_path):
+    folder = tmp_path / "log"
+    meters = LocalMeters()
+    log = QueryLog(settled(f"service.log.folder={folder}"), meters, "replica")
+
+    def written(number):
+        log._write(record(str(number)))  # as its thread does
+        return len(lines(folder))
+
+    assert [written(1), written(2)] == [1, 2]
+    shutil.rmtree(folder)
+    assert [written(3), written(4)] == [1, 2]
+    folder.rename(tmp_path / "away")
+    assert written(5) == 1
+    (folder / "queries-replica.1.jsonl").unlink()
+    assert written(6) == 1
+    assert (folder / SALT).exists()
+    log.close()
+    assert len(lines(tmp_path / "away")) == 2
+    assert meters._series[LINES_LOST.name]._value.get() == 0
+
+
+@pytest.mark.parametrize("broken", ["metrics", "log", "trace"])
+def test_what_fails_of_a_record_costs_nothing_else_and_is_logged_once(broken, caplog):
+    kept = []
+
+    class Place(LocalMeters):
+        def __init__(self, name):
+            super().__init__()
+            self.name = name
+
+        def observe(self, *_, **__):
+            kept.append(self.name)
+            if self.name == broken:
+                raise TypeError("odd usage")
+
+        add = stages = observe
+
+    observer = Observer(Place("metrics"), Place("log"))
+    found = record(span=Place("trace"), extra={"first_token_s": 0.1})
+    for _ in range(2):
+        observer.ended(found)
+    assert kept == ["metrics", "log", "trace"] * 2
+    (told,) = [one for one in caplog.records if "was not recorded" in one.message]
+    assert f"in the {broken}" in told.message
+    assert told.exc_info
 
 
 def test_queries_are_answered_while_their_log_fails(tmp_path):

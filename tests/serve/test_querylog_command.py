@@ -72,10 +72,33 @@ def test_an_evaluation_set(folder, capsys, tmp_path):
     assert [qrel.corpus_id for qrel in read_qrels(tmp_path / "set/qrels.tsv")] == ["d1"]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '"question": "\\ud800 x"', '"timings_ms": null', '"cited": [null]', '"seconds": NaN',
+        '"time": "0001-01-01T00:00:00+14:00"',
+    ],
+)  # fmt: skip
+def test_an_odd_line_is_damaged_whatever_is_asked(folder, capsys, tmp_path, odd):
+    (whole,) = told(capsys, folder, "--route", "ask", "--json")[1]
+    path = tmp_path / "queries-other.1.jsonl"
+    path.write_text(f"{whole}\n{whole[:-1]}, {odd}}}\n")  # of a name's values the last one counts
+    for options in ((), ("--json",), ("--summary",), ("--to-queries", str(tmp_path / "set"))):
+        code, lines, error = told(capsys, str(tmp_path), *options)
+        assert code == 0
+        assert lines
+        assert error == "rag-cluster: 1 damaged lines were skipped\n"
+
+
 def test_mistakes_are_one_line(folder, capsys, tmp_path):
+    judged = tmp_path / "judged"
+    judged.mkdir()
+    (judged / "unjudged.tsv").touch()
     for arguments, message in (
         ((str(tmp_path),), "holds no query log"),
         ((folder, "--since", "soon"), "is no time"),
+        ((folder, "--since", "99999999999d"), "is no time"),
+        ((folder, "--to-queries", str(judged)), "exists: name another folder"),
         ((folder, "--status", "bad"), "give a number"),
         ((folder, "--summary", "--to-queries", str(tmp_path)), "one at a time"),
     ):
