@@ -11,7 +11,7 @@ from typing import Any
 
 from ray import serve
 from ray.serve import Application
-from ray.serve.config import AutoscalingConfig
+from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.deployment import Deployment
 
 from rag_cluster.config import Config, Replicas, Service, read_tree
@@ -24,6 +24,9 @@ from serve.keys import keys_of
 
 RETRY_AFTER_S = 1
 DOWNSCALE_S = 300.0
+# The longest that a waiting request looks away from a replica that was full: Ray's half a second
+# leaves places empty while requests wait.
+BACKOFF_S = 0.05
 
 
 def build(args: Mapping[str, str]) -> Application:
@@ -92,6 +95,7 @@ def deployed(what: type, name: str, replicas: Replicas) -> Deployment:
         ray_actor_options={"num_cpus": replicas.cpus, "num_gpus": replicas.gpus},
         max_ongoing_requests=replicas.max_ongoing_requests,
         max_queued_requests=replicas.max_queued_requests,
+        request_router_config=RequestRouterConfig(max_backoff_s=BACKOFF_S),
         backpressure_config={"status_code": 503, "retry_after_s": RETRY_AFTER_S},
         autoscaling_config=AutoscalingConfig(
             min_replicas=replicas.min_replicas,

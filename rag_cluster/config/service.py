@@ -102,7 +102,7 @@ class Service(Section):
     page_images: bool = key(True, "whether pages of PDF sources are shown as images")
     ingress: Replicas = key(
         Replicas(
-            max_ongoing_requests=256, max_queued_requests=256, cpus=0.1, target_ongoing_requests=16
+            max_ongoing_requests=24, max_queued_requests=32, cpus=0.1, target_ongoing_requests=16
         ),
         "the HTTP API; limits.at_work says what it works on at a time",
     )
@@ -119,7 +119,7 @@ class Service(Section):
     )
     reranker: Replicas = key(Replicas(cpus=0.3, max_ongoing_requests=8), "scores passages")
     generator: Replicas = key(
-        Replicas(cpus=0.1, max_ongoing_requests=8, max_queued_requests=16), "writes answers"
+        Replicas(cpus=0.1, max_ongoing_requests=8, max_queued_requests=8), "writes answers"
     )
     limits: Limits = key(Limits(), "what a request may ask for")
     log: QueryLog = key(QueryLog(), "one JSON line for every query")
