@@ -45,11 +45,6 @@ class Replicas(Section):
 class Limits(Section):
     """What a request may ask for."""
 
-    at_work: int = key(
-        40,
-        "requests to /v1 that a replica of the ingress works on; what else comes gets 503 at once",
-        ge=1,
-    )
     body_kb: int = key(256, "KiB of a request's body", ge=1)
     body_s: float = key(10.0, "seconds that a body may take to come", gt=0)
     query_chars: int = key(4000, "characters of a query or question", ge=1)
@@ -104,7 +99,7 @@ class Service(Section):
         Replicas(
             max_ongoing_requests=24, max_queued_requests=32, cpus=0.1, target_ongoing_requests=16
         ),
-        "the HTTP API; limits.at_work says what it works on at a time",
+        "the HTTP API; what it takes is what is at work at all, and what cannot wait gets 503",
     )
     retriever: Replicas = key(
         Replicas(cpus=0.4, max_ongoing_requests=64), "searches an opened version"

@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from serve.api import chat, documents, health, metrics, models, page, search
 from serve.api.errors import RESPONSES, install, responses
-from serve.api.incoming import Admission, Bodies
+from serve.api.incoming import Bodies
 from serve.api.service import SENT, Service
 
 
@@ -33,7 +33,6 @@ def create_app(service: Service) -> FastAPI:
         app.include_router(page.router)
     limits = service.config.service.limits
     app.add_middleware(Bodies, most=limits.body_kb * 1024, seconds=limits.body_s)
-    app.add_middleware(Admission, most=limits.at_work)
     app.add_middleware(metrics.Watched, observer=service.observer)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app

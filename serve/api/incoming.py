@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serve.api.errors import ApiError, overloaded
+from serve.api.errors import ApiError
 from serve.api.service import admit
 
 MAX_DEPTH = 100
@@ -24,33 +24,6 @@ MAX_DIGITS = 40
 READ_ON = 8
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-
-
-class Admission:
-    """Lets in so many requests to /v1 at a time, and refuses what else comes before it costs much.
-
-    Refusing here keeps the wait of those that were let in short. Their order is kept as well, which
-    queues of Ray Serve do not do.
-    """
-
-    def __init__(self, app: ASGIApp, most: int) -> None:
-        self._app = app
-        self._most = most
-        self._at_work = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on, or replies 503."""
-        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
-            await self._app(scope, receive, send)
-            return
-        if self._at_work >= self._most:
-            await overloaded("the service").reply()(scope, receive, send)
-            return
-        self._at_work += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._at_work -= 1
 
 
 class Bodies:

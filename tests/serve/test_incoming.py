@@ -7,7 +7,6 @@ import time
 import httpx2 as httpx
 import pytest
 from api_service import running
-from slow_llm import slow_llm
 
 from serve.api.incoming import strict_json
 
@@ -150,26 +149,3 @@ def test_strict_json_is_json():
     assert strict_json(deep)
     with pytest.raises(json.JSONDecodeError, match="nested more than 100 levels"):
         strict_json(b"[" + deep + b"]")
-
-
-def test_no_more_is_let_in_than_is_worked_on(tenants):
-    """The surplus is refused at once, in the one shape; the page and the probes are not."""
-    with slow_llm() as llm:
-        settings = ("service.limits.at_work=1", "generate.kind=openai", "generate.model=m",
-                    f"generate.base_url={llm.url}")  # fmt: skip
-        with running(tenants, *settings) as found, found.client() as client:
-            body = {"question": "rotor", "stream": True}
-            with client.stream("POST", "/v1/ask", json=body):
-                assert llm.asked.wait(20)
-                refused = httpx.post(f"{found.url}/v1/search", json={"query": "rotor"})
-                assert refused.status_code == 503
-                assert refused.headers["retry-after"] == "1"
-                assert refused.json()["error"]["code"] == "overloaded"
-                assert httpx.get(f"{found.url}/readyz").status_code == 200
-            assert llm.left.wait(10)
-            for _ in range(50):
-                reply = httpx.post(f"{found.url}/v1/search", json={"query": "rotor"})
-                if reply.status_code == 200:
-                    break
-                time.sleep(0.1)
-            assert reply.status_code == 200
