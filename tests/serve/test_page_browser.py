@@ -240,7 +240,7 @@ def test_errors_are_told_in_the_words_of_the_service(page, service):
     service.busy.busy.set()
     ask(page, "costs", "Search")
     expect(page.get_by_role("alert")).to_contain_text(
-        "the retriever has more to do than it may queue"
+        "the retriever has as much to do as it takes at a time"
     )
     expect(page.get_by_role("alert")).to_contain_text("wait for 1 second.")
     service.busy.busy.clear()
