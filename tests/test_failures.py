@@ -73,11 +73,11 @@ def test_ctrl_c_and_the_run_after_it(
     long_run.send_signal(signal.SIGINT)
     _, said = long_run.communicate(timeout=60)
     assert long_run.returncode == 130
-    lines = [line for line in said.splitlines() if "files, " not in line]
-    lines = [line for line in lines if not line.startswith("starting ")]
-    assert len(lines) == 2, said
-    assert lines[0].startswith("stopping: ")
+    # Between them may stand what Ray has to say of workers that end.
+    lines = [line for line in said.splitlines() if line.startswith(("stopping: ", "rag-cluster: "))]
+    assert [line.split()[0] for line in lines] == ["stopping:", "rag-cluster:"], said
     assert lines[1].startswith("rag-cluster: interrupted")
+    assert "Traceback" not in said
     check_old_version(published)
     assert [entry.name for entry in (published / "versions").iterdir()] == ["v000001"]
     assert run(arguments(tmp_path / "many" / "0.txt", published)) == 0
