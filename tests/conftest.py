@@ -41,7 +41,7 @@ def ray_session() -> Iterator[None]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def head() -> Iterator[Cluster]:
     """A cluster that jobs and applications are submitted to, in a process of its own."""
     with started_head() as cluster:

@@ -210,6 +210,7 @@ def test_search_shows_scores_by_channel_and_no_answer(page):
 def test_it_is_used_with_the_keyboard_alone(page):
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.press("Shift+Tab")
+    expect(page.get_by_role("radio", name="Ask")).to_be_focused()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("radio", name="Search")).to_be_checked()
     page.keyboard.press("Tab")
