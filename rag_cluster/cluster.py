@@ -46,6 +46,7 @@ class Plan:
     encoder_gpus: float
     encoder_threads: int
     task_cpus: float
+    engine_cpus: float
 
 
 # Loading a model takes a worker as long as encoding so many bytes of files.
@@ -91,14 +92,47 @@ def share(
         threads = max(threads, min(4, threads * encoders // few))
         encoders = few
     parse_cpus = min(resources.parse_cpus, cpus * parse_share)
+    parsers = max(1, int(cpus * parse_share / parse_cpus))
+    room = cpus - parsers * parse_cpus - 2 * min(1.0, cpus / 8)
+    if encoders * encoding_steps * encoder_cpus > room + 1e-9:
+        raise _no_room("resources.encoders x resources.encoder_cpus", encoders * encoding_steps,
+                       encoder_cpus, cpus, room)  # fmt: skip
     return Plan(
-        parsers=max(1, int(cpus * parse_share / parse_cpus)),
+        parsers=parsers,
         parse_cpus=parse_cpus,
         encoders=encoders,
         encoder_cpus=encoder_cpus,
         encoder_gpus=_gpus_each(config, size, encoders * encoding_steps) if on_gpu else 0.0,
         encoder_threads=threads,
         task_cpus=min(1.0, cpus / 8),
+        engine_cpus=_engine_cpus(config, size, cpus, room),
+    )
+
+
+def _engine_cpus(config: Config, size: Size, cpus: float, room: float) -> float:
+    """CPUs that Ray counts for a worker of a language model.
+
+    As many as were asked for; of the one that is the default, less where the cluster is so small
+    that nothing would be left to write prompts with.
+    """
+    llm = config.llm
+    if config.writes is None:
+        return llm.engine_cpus
+    if llm.engines * llm.engine_gpus > size.gpus:
+        raise ConfigError(
+            f"llm.engines x llm.engine_gpus is {llm.engines * llm.engine_gpus:g}, but the cluster "
+            f"has {size.gpus:g} GPUs"
+        )
+    if llm.engine_cpus > 1 and llm.engines * llm.engine_cpus > room:
+        raise _no_room("llm.engines x llm.engine_cpus", llm.engines, llm.engine_cpus, cpus, room)
+    return min(llm.engine_cpus, room / llm.engines)
+
+
+def _no_room(names: str, workers: int, each: float, cpus: float, room: float) -> ConfigError:
+    """What is read would wait for workers that wait for it, for ever."""
+    return ConfigError(
+        f"{names} is {workers * each:g}, but of the {cpus:g} CPUs of the cluster they can have "
+        f"{room:g}: the others read what these work on"
     )
 
 

@@ -115,6 +115,8 @@ class Plan:
             if documents is None:
                 return None
             asked = through(documents, [step], config, self._progress)
+            fitted = config.llm.model_copy(update={"engine_cpus": self._share.engine_cpus})
+            config = config.model_copy(update={"llm": fitted})
             return generate(asked, config, run.model, run.work, self._progress)
 
     def _documents(self, *, read: bool) -> ray.data.Dataset | None:

@@ -75,7 +75,6 @@ class Backend:
     encoder: Encodes
     scores: Scores
     writes: Writes
-    published: Published | None = None  # where it is in this process: to be followed
 
     def writer(self, options: Options) -> Writer:
         """What writes answers with the settings of a request."""
@@ -141,8 +140,11 @@ def service_config(path: str | Path, settings: Mapping[str, Any]) -> Config:
     return query_config_over(Collection.open(path), settings)
 
 
-async def in_process(path: str | Path, settings: Mapping[str, Any]) -> Backend:
-    """All parts in this process. Raises CollectionError, ModelError."""
+async def in_process(path: str | Path, settings: Mapping[str, Any]) -> tuple[Backend, Published]:
+    """All parts in this process, and the version, to be followed.
+
+    Raises CollectionError, ModelError.
+    """
     config = await asyncio.to_thread(service_config, path, settings)
     encoder, scores = await asyncio.to_thread(lambda: (Encoding(config), Scoring(config)))
 
@@ -152,4 +154,4 @@ async def in_process(path: str | Path, settings: Mapping[str, Any]) -> Backend:
     published = Published(path, settings, make, encoder.describe)
     await published.open()
     writes = Writing(config, encoder)
-    return Backend(config, Retriever(published), encoder, scores, writes, published)
+    return Backend(config, Retriever(published), encoder, scores, writes), published

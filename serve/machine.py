@@ -6,8 +6,6 @@ import contextlib
 import logging
 import math
 import os
-import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,10 +15,11 @@ from ray import serve
 
 from rag_cluster import cluster
 from rag_cluster.config import Service
-from rag_cluster.errors import ConfigError, RagClusterError, ServiceError
+from rag_cluster.errors import RagClusterError, ServiceError
 from serve.app import application
 from serve.backend import service_config
 from serve.keys import keys_of
+from serve.listening import bound, url
 
 NAME = "rag-cluster"
 TELL_S = 10.0
@@ -40,7 +39,7 @@ def served(
     config = service_config(collection, settings)
     keys_of(config)  # raises where they cannot be used
     service = config.service
-    _check_port(service)
+    bound(service).close()
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     with cluster.joined(config, cpus=_cpus(service)):
         quiet = {"log_level": service.log_level.upper(), "enable_access_log": False}
@@ -48,18 +47,9 @@ def served(
         try:
             with _explained(), _waiting(tell):
                 serve.run(application(collection, settings), name=NAME, route_prefix="/")
-            yield f"http://{_shown(service.host)}:{service.port}"
+            yield url(service)
         finally:
             serve.delete(NAME)  # and nothing else that may be served on a cluster that was joined
-
-
-def wait_for_signal() -> None:
-    """Waits for SIGINT or SIGTERM."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    while not stop.wait(1):
-        pass
 
 
 @contextlib.contextmanager
@@ -69,17 +59,21 @@ def _waiting(tell: Callable[[str], None]) -> Iterator[None]:
     told: set[str] = set()
 
     def look() -> None:
-        while not ended.wait(TELL_S):
-            found = serve.status().applications.get(NAME)
-            parts = {} if found is None else found.deployments
-            waits = [name for name, part in parts.items() if part.status != "HEALTHY"]
-            if waits and not ended.is_set():
-                tell(f"waiting for {', '.join(waits)}")
-            for text in {" ".join(parts[name].message.split()) for name in waits} - {""} - told:
-                told.add(text)
-                tell(f"  {text}")
+        found = serve.status().applications.get(NAME)
+        parts = {} if found is None else found.deployments
+        waits = [name for name, part in parts.items() if part.status != "HEALTHY"]
+        if waits and not ended.is_set():
+            tell(f"waiting for {', '.join(waits)}")
+        for text in {" ".join(parts[name].message.split()) for name in waits} - {""} - told:
+            told.add(text)
+            tell(f"  {text}")
 
-    looking = threading.Thread(target=look, daemon=True)
+    def look_on() -> None:
+        while not ended.wait(TELL_S):
+            with contextlib.suppress(Exception):  # `serve.run` says what is wrong with Ray Serve
+                look()
+
+    looking = threading.Thread(target=look_on, daemon=True)
     looking.start()
     try:
         yield
@@ -97,19 +91,6 @@ def _cpus(service: Service) -> int:
     parts = (service.ingress, service.retriever, service.encoder, service.reranker,
              service.generator, *[service.group] * groups)  # fmt: skip
     return max(os.cpu_count() or 1, math.ceil(sum(p.cpus * p.max_replicas for p in parts) + 0.2))
-
-
-def _check_port(service: Service) -> None:
-    family = socket.AF_INET6 if ":" in service.host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((service.host, service.port))
-        except OSError as error:
-            raise ConfigError(
-                f"cannot listen at {service.host}:{service.port} ({error.strerror or error}): "
-                "choose another with --port or --host"
-            ) from None
 
 
 @contextlib.contextmanager
@@ -133,7 +114,3 @@ def _messages() -> list[str]:
     found = serve.status().applications.get(NAME)
     parts = [] if found is None else found.deployments.values()
     return [part.message for part in parts if part.message]
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

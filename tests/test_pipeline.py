@@ -213,3 +213,29 @@ def test_gpus_that_are_not_there_are_named() -> None:
     made = config.load(None, ["resources.encoder_gpus=1"])
     with pytest.raises(ConfigError, match="the cluster has 0 GPUs"):
         cluster.share(made, cluster.Size(8, 0))
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 4, 16])
+@pytest.mark.parametrize("engines", [1, 3])
+def test_a_language_model_leaves_cpus_for_what_writes_its_prompts(cpus: int, engines: int) -> None:
+    settings = ["enrich.kind=contextual", "llm.engine=fake", f"llm.engines={engines}"]
+    plan = cluster.share(config.load(None, settings), cluster.Size(cpus, 0))
+    taken = plan.parsers * plan.parse_cpus + engines * plan.engine_cpus + 2 * plan.task_cpus
+    assert taken <= cpus
+    assert plan.engine_cpus == 1 or taken == pytest.approx(cpus)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["resources.encoders=1", "resources.encoder_cpus=2"],
+         "resources.encoders x resources.encoder_cpus is 2, but of the 2 CPUs .* can have 1"),
+        (["enrich.kind=contextual", "llm.engine=fake", "llm.engine_cpus=2"],
+         "llm.engines x llm.engine_cpus is 2, but of the 2 CPUs .* can have 1"),
+        (["enrich.kind=contextual", "llm.engine=fake", "llm.engines=2", "llm.engine_gpus=0.6"],
+         "llm.engine_gpus is 1.2, but the cluster has 1 GPUs"),
+    ],
+)  # fmt: skip
+def test_workers_that_would_starve_the_others_are_refused(settings: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        cluster.share(config.load(None, settings), cluster.Size(2, 1))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import AbstractContextManager
+from typing import Annotated, Any
 
 import typer
 
@@ -18,10 +19,28 @@ def serve(
     keys: Annotated[
         str | None, typer.Option("--keys", help="File of API keys, or env:NAME.")
     ] = None,
+    one_process: Annotated[
+        bool,
+        typer.Option("--one-process", help="Without Ray: up sooner, in less memory, not scaled."),
+    ] = False,
     config: ConfigOption = None,
     settings: SetOption = None,
 ) -> None:
     """Serve a collection over HTTP on this machine, with a page at /; Ctrl-C ends it."""
+    from rag_cluster.config import read_tree
+    from serve.listening import wait_for_signal
+
+    given = {"host": host, "port": port, "keys": keys}
+    extra = [f"service.{name}={value}" for name, value in given.items() if value is not None]
+    tree = read_tree(config, [*(settings or []), *extra])
+    _tell("starting")
+    with _in_one_process(collection, tree) if one_process else _on_ray(collection, tree) as url:
+        _tell(f"{collection} is served at {url} (Ctrl-C ends it)")
+        wait_for_signal()
+        _tell("ending")
+
+
+def _on_ray(collection: str, tree: dict[str, Any]) -> AbstractContextManager[str]:
     import os
 
     # Read by Ray Serve when it is imported, here and in the replicas: fewer threads and hops on the
@@ -29,14 +48,16 @@ def serve(
     os.environ.setdefault("RAY_SERVE_THROUGHPUT_OPTIMIZED", "1")
     os.environ.setdefault("RAY_SERVE_ENABLE_DIRECT_INGRESS", "0")
 
-    from rag_cluster.config import read_tree
-    from serve.machine import served, wait_for_signal
+    from serve.machine import served
 
-    given = {"host": host, "port": port, "keys": keys}
-    extra = [f"service.{name}={value}" for name, value in given.items() if value is not None]
-    tree = read_tree(config, [*(settings or []), *extra])
-    typer.echo("rag-cluster: starting", err=True)
-    with served(collection, tree, lambda line: typer.echo(f"rag-cluster: {line}", err=True)) as url:
-        typer.echo(f"rag-cluster: {collection} is served at {url} (Ctrl-C ends it)", err=True)
-        wait_for_signal()
-        typer.echo("rag-cluster: ending", err=True)
+    return served(collection, tree, _tell)
+
+
+def _in_one_process(collection: str, tree: dict[str, Any]) -> AbstractContextManager[str]:
+    from serve.local import served
+
+    return served(collection, tree)
+
+
+def _tell(line: str) -> None:
+    typer.echo(f"rag-cluster: {line}", err=True)

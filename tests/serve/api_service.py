@@ -97,7 +97,7 @@ def running(
         server = uvicorn.Server(uvicorn.Config("", log_level="critical", timeout_keep_alive=60))
 
         async def serve() -> None:
-            backend = await in_process(collection, read_tree(None, settings))
+            backend, _ = await in_process(collection, read_tree(None, settings))
             keys = keys_of(backend.config)
             app = create_app(Service(change(backend) if change else backend, keys))
             made.append(app)

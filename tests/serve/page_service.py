@@ -134,7 +134,7 @@ def running(collection: Path, *settings: str) -> Iterator[Running]:
         up = threading.Event()
 
         async def serve() -> None:
-            backend = await in_process(collection, read_tree(None, settings))
+            backend, _ = await in_process(collection, read_tree(None, settings))
             source = backend.config.service.keys
             keys = None if source is None else Keys.read(source)
             server.config.app = create_app(Service(found.held(backend), keys))

@@ -1,0 +1,44 @@
+"""Where a service of one machine listens, and how it is ended."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+
+from rag_cluster.config import Service
+from rag_cluster.errors import ConfigError
+
+
+def bound(service: Service) -> socket.socket:
+    """A socket at the host and port of the configuration, not listening yet.
+
+    Raises ConfigError where there is no such address or it is in use.
+    """
+    family = socket.AF_INET6 if ":" in service.host else socket.AF_INET
+    found = socket.socket(family)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((service.host, service.port))
+    except OSError as error:
+        found.close()
+        raise ConfigError(
+            f"cannot listen at {service.host}:{service.port} ({error.strerror or error}): "
+            "choose another with --port or --host"
+        ) from None
+    return found
+
+
+def url(service: Service) -> str:
+    """What to open in a browser."""
+    host = f"[{service.host}]" if ":" in service.host else service.host
+    return f"http://{host}:{service.port}"
+
+
+def wait_for_signal() -> None:
+    """Waits for SIGINT or SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    while not stop.wait(1):
+        pass
