@@ -39,20 +39,28 @@ def cost(requests: Sequence[Texts]) -> int:
 
 
 class Encoder:
-    """Encodes what waits together: as many requests as make a batch of about equal cost."""
+    """Encodes what waits together: as many requests as make a batch of about equal cost.
+
+    Queries and passages wait apart, and a batch of queries goes first.
+    """
 
     def __init__(self, config: Config) -> None:
         self._encoding = Encoding(config)
 
     @serve.batch(max_batch_size=BATCH_COST, batch_wait_timeout_s=0.0, batch_size_fn=cost)  # type: ignore[untyped-decorator]
-    async def _together(self, requests: list[Texts]) -> list[Vectors]:
+    async def _queries(self, requests: list[Texts]) -> list[Vectors]:
+        return await self._encoding.encode_all(requests)
+
+    @serve.batch(max_batch_size=BATCH_COST, batch_wait_timeout_s=0.0, batch_size_fn=cost)  # type: ignore[untyped-decorator]
+    async def _passages(self, requests: list[Texts]) -> list[Vectors]:
         return await self._encoding.encode_all(requests)
 
     async def encode(self, texts: Sequence[str], kind: Kind = "query") -> Vectors:
         """float32 [len(texts), dim]."""
         if cost([(texts, kind)]) > BATCH_COST:  # a batch of its own
             return await self._encoding.encode(texts, kind)
-        vectors: Vectors = await self._together((texts, kind))
+        together = self._queries if kind == "query" else self._passages
+        vectors: Vectors = await together((texts, kind))
         return vectors
 
     async def late_interaction(self, query: str, texts: Sequence[str]) -> Vectors:

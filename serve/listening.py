@@ -36,9 +36,11 @@ def url(service: Service) -> str:
 
 
 def wait_for_signal() -> None:
-    """Waits for SIGINT or SIGTERM."""
+    """Waits for SIGINT or SIGTERM. From then on both interrupt what is done."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     while not stop.wait(1):
         pass
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)

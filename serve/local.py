@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rag_cluster.config import Config, Replicas
+from rag_cluster.answer.generate import Draft
+from rag_cluster.answer.sources import Source
+from rag_cluster.config import Config
 from rag_cluster.errors import ConfigError
 from serve.api import create_app
-from serve.api.errors import overloaded
+from serve.api.places import Places
 from serve.api.service import Service
-from serve.backend import in_process, service_config
+from serve.backend import Writes, in_process, service_config
 from serve.keys import keys_of
 from serve.listening import bound, url
 from serve.metrics import LocalMeters
 from serve.observe import Observer
+from serve.options import Options
 
-# What operators ask is answered however much there is to do.
-NOT_COUNTED = ("/healthz", "/readyz", "/metrics")
+# What is at work when the service is to end has so long.
 END_S = 20
 
 
@@ -38,8 +39,7 @@ def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
     """
     config = service_config(collection, settings)
     keys_of(config)  # raises where they cannot be used
-    if config.generate.kind == "vllm":
-        raise ConfigError("vLLM's engines run on Ray: serve without --one-process")
+    _check(config)
     up: Future[uvicorn.Server] = Future()
     with bound(config.service) as listening:
         work = _serve(collection, settings, config, listening, up)
@@ -51,8 +51,26 @@ def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
                 yield url(config.service)
             finally:
                 server.should_exit = True
+                _wait(thread, server)
         finally:
             thread.join()
+
+
+def _wait(thread: threading.Thread, server: uvicorn.Server) -> None:
+    """Waits for what is at work; a signal ends that."""
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        server.force_exit = True
+        raise
+
+
+def _check(config: Config) -> None:
+    """Raises ConfigError for what is done on Ray alone."""
+    if config.generate.kind == "vllm":
+        raise ConfigError("vLLM's engines run on Ray: serve without --one-process")
+    if config.service.shard_groups > 1:
+        raise ConfigError("service.shard_groups are replicas on Ray: serve without --one-process")
 
 
 async def _serve(
@@ -62,11 +80,13 @@ async def _serve(
     """Answers requests until the server is told to end; `up` gets it, or why there is none."""
     try:
         backend, published = await in_process(collection, settings)
+        places = Places("the generator", config.service.generator)
+        backend = replace(backend, writes=Generating(backend.writes, places))
         observer = Observer.of(config, LocalMeters())
-        app = create_app(Service(backend, keys_of(config), observer))
+        service = Service(backend, keys_of(config), observer)
         options = uvicorn.Config(
-            Gate(app, config.service.ingress), log_level=config.service.log_level,
-            access_log=False, timeout_graceful_shutdown=END_S,
+            create_app(service, Places("the service", config.service.ingress)), access_log=False,
+            log_level=config.service.log_level, timeout_graceful_shutdown=END_S,
         )  # fmt: skip
     except Exception as error:  # noqa: BLE001 - it is raised where the service was asked for
         up.set_exception(error)
@@ -82,27 +102,22 @@ async def _serve(
         observer.close()
 
 
-class Gate:
-    """Lets so many requests work, and so many wait, as Ray Serve does; the others get 503."""
+class Generating:
+    """A generator of which no more is asked than of a replica of Ray Serve."""
 
-    def __init__(self, app: ASGIApp, limits: Replicas) -> None:
-        self._app = app
-        self._turn = asyncio.Semaphore(limits.max_ongoing_requests)
-        queue = limits.max_queued_requests
-        self._most = math.inf if queue < 0 else limits.max_ongoing_requests + queue
-        self._here = 0
+    def __init__(self, writes: Writes, places: Places) -> None:
+        self._writes = writes
+        self._places = places
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on when it is its turn, or replies 503."""
-        if scope["type"] != "http" or scope["path"] in NOT_COUNTED:
-            await self._app(scope, receive, send)
-            return
-        if self._here >= self._most:
-            await overloaded("the service").reply()(scope, receive, send)
-            return
-        self._here += 1
-        try:
-            async with self._turn:
-                await self._app(scope, receive, send)
-        finally:
-            self._here -= 1
+    async def generate(self, question: str, sources: Sequence[Source], options: Options) -> Draft:
+        """See `Writing.generate`. Raises ApiError 503."""
+        async with self._places.place():
+            return await self._writes.generate(question, sources, options)
+
+    async def stream(
+        self, question: str, sources: Sequence[Source], options: Options
+    ) -> AsyncIterator[str]:
+        """See `Writing.stream`. Raises ApiError 503."""
+        async with self._places.place():
+            async for piece in self._writes.stream(question, sources, options):
+                yield piece

@@ -17,6 +17,7 @@ from rag_cluster.models.ports import LLM, AsyncEncoder, Encoder, Kind, Scorer, V
 from rag_cluster.models.scorer import LateInteractionScorer
 from rag_cluster.models.tokenizer import load_tokenizer
 from serve.options import Options
+from serve.turns import Turns
 
 
 class Encoding:
@@ -26,6 +27,7 @@ class Encoding:
         self._embed = config.embed
         self._encoder: Encoder = load_encoder(config.embed)
         self._late = LateInteractionScorer(self._encoder)
+        self._turns = Turns()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encoder")
 
     async def encode(self, texts: Sequence[str], kind: Kind = "query") -> Vectors:
@@ -33,9 +35,15 @@ class Encoding:
         return (await self.encode_all([(texts, kind)]))[0]
 
     async def encode_all(self, requests: Sequence[tuple[Sequence[str], Kind]]) -> list[Vectors]:
-        """For each request float32 [its texts, dim], encoded together."""
+        """For each request float32 [its texts, dim], encoded together.
+
+        Queries go before passages, which generators and batches ask for many at a time.
+        """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, encode_together, self._encoder, requests)
+        async with self._turns.turn(max((kind == "passage" for _, kind in requests), default=0)):
+            return await loop.run_in_executor(
+                self._thread, encode_together, self._encoder, requests
+            )
 
     async def late_interaction(self, query: str, texts: Sequence[str]) -> Vectors:
         """float32 [len(texts)]: MaxSim of the query's and each text's token vectors."""

@@ -34,10 +34,14 @@ def serve(
     extra = [f"service.{name}={value}" for name, value in given.items() if value is not None]
     tree = read_tree(config, [*(settings or []), *extra])
     _tell("starting")
-    with _in_one_process(collection, tree) if one_process else _on_ray(collection, tree) as url:
-        _tell(f"{collection} is served at {url} (Ctrl-C ends it)")
-        wait_for_signal()
-        _tell("ending")
+    try:
+        with _in_one_process(collection, tree) if one_process else _on_ray(collection, tree) as url:
+            _tell(f"{collection} is served at {url} (Ctrl-C ends it)")
+            wait_for_signal()
+            _tell("ending when what is at work is done, or in 20 s (Ctrl-C ends it now)")
+    except KeyboardInterrupt:
+        _tell("ended before it was done")
+        raise typer.Exit(130) from None
 
 
 def _on_ray(collection: str, tree: dict[str, Any]) -> AbstractContextManager[str]:

@@ -11,11 +11,15 @@ from fastapi.openapi.utils import get_openapi
 from serve.api import chat, documents, health, metrics, models, page, search
 from serve.api.errors import RESPONSES, install, responses
 from serve.api.incoming import Bodies
+from serve.api.places import Gate, Places
 from serve.api.service import SENT, Service
 
 
-def create_app(service: Service) -> FastAPI:
+def create_app(service: Service, places: Places | None = None) -> FastAPI:
     """The API over a service's backend.
+
+    `places` bound the requests at work, where nothing before the app does. A request takes one when
+    its body is there, so that slow bodies hold none.
 
     It is described at /openapi.json. FastAPI's pages that show this are off: they load their
     scripts from another host.
@@ -32,6 +36,8 @@ def create_app(service: Service) -> FastAPI:
     if service.config.service.page:
         app.include_router(page.router)
     limits = service.config.service.limits
+    if places is not None:
+        app.add_middleware(Gate, places=places)
     app.add_middleware(Bodies, most=limits.body_kb * 1024, seconds=limits.body_s)
     app.add_middleware(metrics.Watched, observer=service.observer)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]

@@ -115,6 +115,11 @@ def replica_lost() -> ApiError:
     return ApiError(503, "replica_lost", message)
 
 
+def ending() -> ApiError:
+    """503: the service is about to end; the caller may try again."""
+    return ApiError(503, "ending", "the service is about to end: try again when it is back")
+
+
 def client_gone() -> ApiError:
     """499: nobody reads it. It ends the work of a request, and stands in logs."""
     return ApiError(499, "client_closed_request", "the client went away")

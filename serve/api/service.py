@@ -228,6 +228,6 @@ def _most(name: str, value: int | None, most: int, told: str = "is {}") -> None:
 
 def _one_of(name: str, value: str | None, allowed: list[str] | tuple[str, ...]) -> None:
     if value is not None and value not in allowed:
-        known = ", ".join(allowed)
+        known = ", ".join(map(repr, allowed))
         shown = value if len(value) <= 40 else f"{value[:40]}..."
-        raise invalid(name, f"{name} {shown!r} is not allowed by this service: there are {known}")
+        raise invalid(name, f"{name} {shown!r} is not allowed by this service, but {known}")

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 import psutil
 import pytest
+from slow_llm import SlowLLM, slow_llm
 from small_corpus import FAKE
 
 from rag_cluster import config, pipeline
-from rag_cluster.config import Replicas
-from serve.local import Gate
+from serve import local
 
 COMMAND = [str(Path(sys.executable).parent / "rag-cluster"), "serve", "--one-process"]
 
@@ -87,10 +89,7 @@ def test_a_new_version_is_picked_up(
     url, _ = service
     (sources / "tugs.md").write_text("# Tugs\n\nTwo tugs turn the ferry.\n")
     pipeline.ingest([str(sources / "tugs.md")], collection, config.load(None, FAKE))
-    end = time.monotonic() + 30
-    while (found := httpx.get(f"{url}/readyz").json())["version"] != "v000002":
-        assert time.monotonic() < end, found
-        time.sleep(0.1)
+    until(lambda: httpx.get(f"{url}/readyz").json(), lambda told: told["version"] == "v000002")
     reply = httpx.post(f"{url}/v1/search", json={"query": "tugs and the ferry"}).json()
     assert reply["version"] == "v000002"
     assert "Two tugs" in reply["hits"][0]["text"]
@@ -101,6 +100,7 @@ def test_a_new_version_is_picked_up(
     [
         (["generate.kind=vllm", "generate.model=x"], "serve without --one-process"),
         (["embed.model=/nowhere"], "/nowhere"),
+        (["service.shard_groups=2"], "serve without --one-process"),
         (["service.host=0.0.0.0"], "service.keys"),
     ],
 )
@@ -122,48 +122,92 @@ def test_a_port_in_use_is_said(collection: Path) -> None:
     assert "choose another with --port" in said
 
 
-class Counted:
-    """An app that ends when told, and counts who is in it."""
-
-    def __init__(self) -> None:
-        self.here = 0
-        self.go = asyncio.Event()
-
-    async def __call__(self, scope: dict, receive: object, send: object) -> None:
-        self.here += 1
-        if scope["path"] == "/v1/search":
-            await self.go.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
+def ask(url: str, **more: object) -> httpx.Response:
+    body = {"question": "What does the crane lift?"} | more
+    return httpx.post(f"{url}/v1/ask", json=body, timeout=60)
 
 
-@pytest.mark.parametrize(("queued", "refused"), [(3, 5), (-1, 0)])
-def test_more_than_work_and_wait_are_refused(queued: int, refused: int) -> None:
-    async def run() -> tuple[int, list[int], int]:
-        app = Counted()
-        gate = Gate(app, Replicas(max_ongoing_requests=2, max_queued_requests=queued))
-        replies: list[dict] = []
+def slowly(llm: SlowLLM) -> list[str]:
+    return ["generate.kind=openai", "generate.model=m", f"generate.base_url={llm.url}"]
 
-        async def send(message: dict) -> None:
-            replies.append(message)
 
-        async def ask(path: str) -> None:
-            await gate({"type": "http", "path": path}, None, send)
+def served_here(collection: Path, *settings: str) -> AbstractContextManager[str]:
+    tree = config.read_tree(None, [*settings, f"service.port={free_port()}"])
+    return local.served(str(collection), tree)
 
-        tasks = [asyncio.create_task(ask("/v1/search")) for _ in range(10)]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        at_work = app.here
-        await ask("/readyz")
-        app.go.set()
-        await asyncio.gather(*tasks)
-        starts = [one for one in replies if one["type"] == "http.response.start"]
-        for one in starts:
-            if one["status"] == 503:
-                assert (b"retry-after", b"1") in one["headers"]
-        return at_work, [one["status"] for one in starts], app.here
 
-    at_work, statuses, reached = asyncio.run(run())
-    assert at_work == 2
-    assert statuses.count(503) == refused
-    assert statuses.count(200) == reached == 11 - refused
+def test_slow_bodies_hold_no_place_and_refusals_are_counted(collection: Path) -> None:
+    few = ["service.ingress.max_ongoing_requests=1", "service.ingress.max_queued_requests=1"]
+    with slow_llm() as llm, served_here(collection, *slowly(llm), *few) as url:
+        host, port = url.removeprefix("http://").split(":")
+        slow = [socket.create_connection((host, int(port))) for _ in range(5)]
+        for connection in slow:
+            connection.sendall(b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                               b"application/json\r\nContent-Length: 100\r\n\r\n{")  # fmt: skip
+        found = httpx.post(f"{url}/v1/search", json={"query": "crane"})
+        assert found.status_code == 200
+        with ThreadPoolExecutor(3) as threads:
+            asked = [threads.submit(ask, url, deadline_ms=3000) for _ in range(3)]
+            replies = sorted((one.result() for one in asked), key=lambda reply: reply.status_code)
+        assert [reply.status_code for reply in replies] == [503, 504, 504]
+        assert replies[0].json()["error"]["code"] == "overloaded"
+        assert replies[0].headers["retry-after"] == "1"
+        told = httpx.get(f"{url}/metrics").text
+        assert 'code="overloaded"' in told
+        assert 'status="503"' in told
+        for connection in slow:
+            connection.close()
+
+
+def test_no_more_is_asked_of_the_generator_than_of_a_replica(collection: Path) -> None:
+    few = ["service.generator.max_ongoing_requests=1", "service.generator.max_queued_requests=1"]
+    with (
+        slow_llm() as llm,
+        served_here(collection, *slowly(llm), *few) as url,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        replies = [threads.submit(ask, url, deadline_ms=3000) for _ in range(3)]
+        codes = sorted(reply.result().status_code for reply in replies)
+        assert httpx.post(f"{url}/v1/search", json={"query": "crane"}).status_code == 200
+    assert codes == [503, 504, 504]
+
+
+def test_what_is_at_work_when_the_time_is_up_is_told_so(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(local, "END_S", 1)
+    with slow_llm() as llm, ThreadPoolExecutor(1) as threads:
+        with served_here(collection, *slowly(llm)) as url:
+            reply = threads.submit(ask, url)
+            assert llm.asked.wait(20)
+        ended = reply.result(timeout=10)
+    assert (ended.status_code, ended.json()["error"]["code"]) == (503, "ending")
+    assert "Traceback" not in caplog.text
+
+
+def test_a_second_signal_ends_it_at_once(collection: Path) -> None:
+    port = free_port()
+    with slow_llm() as llm, ThreadPoolExecutor(1) as threads:
+        process = start(collection, port, *slowly(llm))
+        assert process.stderr is not None
+        assert any("is served at" in line for line in process.stderr)
+        threads.submit(ask, f"http://127.0.0.1:{port}")
+        assert llm.asked.wait(20)
+        process.send_signal(signal.SIGTERM)
+        assert "ending when what is at work is done" in process.stderr.readline()
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=15)
+        assert time.monotonic() - begun < 10
+    assert process.returncode == 130
+    assert "ended before it was done" in said
+    assert "Traceback" not in said
+
+
+def until(ask: Callable[[], Any], holds: Callable[[Any], bool], seconds: float = 30) -> Any:
+    """What is told once it holds."""
+    end = time.monotonic() + seconds
+    while not holds(found := ask()):
+        assert time.monotonic() < end, found
+        time.sleep(0.1)
+    return found
