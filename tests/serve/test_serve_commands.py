@@ -126,6 +126,8 @@ def test_other_machines_need_a_key(deployed: str) -> None:
 
 def test_serve_run(deployed: str, head: Cluster, collection: Path, tmp_path: Path) -> None:
     """With another configuration, and the extractive generator; Ctrl-C ends it."""
+    # In the background of a shell SIGINT is ignored, also by what the tests start there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     deploy(head, tmp_path, int(deployed.rpartition(":")[2]), None)
     wait_for(deployed, 404)
     with (tmp_path / "log").open("wb") as log:
