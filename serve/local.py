@@ -43,17 +43,24 @@ def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
     up: Future[uvicorn.Server] = Future()
     with bound(config.service) as listening:
         work = _serve(collection, settings, config, listening, up)
-        thread = threading.Thread(target=asyncio.run, args=[work])
+        thread = threading.Thread(target=asyncio.run, args=[work], daemon=True)
         thread.start()
+        server = _started(up)
         try:
-            server = up.result()
-            try:
-                yield url(config.service)
-            finally:
-                server.should_exit = True
-                _wait(thread, server)
+            yield url(config.service)
         finally:
-            thread.join()
+            server.should_exit = True
+            _wait(thread, server)
+
+
+def _started(up: Future[uvicorn.Server]) -> uvicorn.Server:
+    """The server when it listens; a signal before that leaves none behind."""
+    try:
+        return up.result()
+    except KeyboardInterrupt:
+        if not up.cancel():
+            up.result().should_exit = True
+        raise
 
 
 def _wait(thread: threading.Thread, server: uvicorn.Server) -> None:
@@ -62,6 +69,7 @@ def _wait(thread: threading.Thread, server: uvicorn.Server) -> None:
         thread.join()
     except KeyboardInterrupt:
         server.force_exit = True
+        thread.join()
         raise
 
 
@@ -89,7 +97,10 @@ async def _serve(
             log_level=config.service.log_level, timeout_graceful_shutdown=END_S,
         )  # fmt: skip
     except Exception as error:  # noqa: BLE001 - it is raised where the service was asked for
-        up.set_exception(error)
+        if up.set_running_or_notify_cancel():
+            up.set_exception(error)
+        return
+    if not up.set_running_or_notify_cancel():
         return
     server = uvicorn.Server(options)
     listening.listen()  # who connects from now on is answered

@@ -204,6 +204,19 @@ def test_a_second_signal_ends_it_at_once(collection: Path) -> None:
     assert "Traceback" not in said
 
 
+def test_ctrl_c_ends_the_start(collection: Path) -> None:
+    # In the background of a shell SIGINT is ignored, also by what the tests start there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = start(collection, free_port())
+    assert process.stderr is not None
+    assert "starting" in process.stderr.readline()
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
 def until(ask: Callable[[], Any], holds: Callable[[Any], bool], seconds: float = 30) -> Any:
     """What is told once it holds."""
     end = time.monotonic() + seconds
