@@ -1,15 +1,16 @@
 """The query service under load: latency, throughput, version switch, kill, overload, soak.
 
-    python -m benchmarks.service [--chunks N] [--parts NAME...] [--collection PATH] [--json FILE]
+    python -m benchmarks.service [--chunks N] [--parts NAME...] [--collection PATH]
 
-The service is started as users start it, `rag-cluster serve`, over a collection of generated
-documents of one chunk each (see `search_latency`), and asked over HTTP by asynchronous clients in
-this process. They share the machine's processors with it. Parts:
+The service is started as users start it, `rag-cluster serve --ray` or, with `--one-process`, in one
+process, over a collection of generated documents of one chunk each (see `search_latency`), and
+asked over HTTP by asynchronous clients in this process. They share the machine's processors with
+it. Parts:
 
 - latency     hybrid search by one client, beside the same search in this process
-- throughput  32 clients; beside them the same with `--one-process`, a plain FastAPI process
+- throughput  32 clients, on Ray and in one process, a plain FastAPI process
 - switch      16 clients while a new version is published
-- kill        8 clients while one of two retriever replicas is killed
+- kill        8 clients while one of two retriever replicas is killed, on Ray
 - overload    five times as many requests a second as are answered, whether or not answers come
 - soak        a mix of requests; what the replicas' memory grows by
 - first-token streamed answers of a language model in the service (vLLM): seconds to the first token
@@ -44,6 +45,7 @@ from rag_cluster.storage import current_version
 
 PARTS = ("latency", "throughput", "switch", "kill", "overload", "soak", "first-token")
 REPLICA = "ray::ServeReplica:rag-cluster:"
+ON_RAY, IN_ONE = "--ray", "--one-process"
 OVERLOAD_CLIENTS = 32  # as many as the service works on at a time
 
 
@@ -83,13 +85,12 @@ def running(command: Sequence[str], port: int) -> Iterator[tuple[str, float]]:
 
 
 def served(
-    path: Path, *settings: str, one_process: bool = False
+    path: Path, where: str, *settings: str
 ) -> contextlib.AbstractContextManager[tuple[str, float]]:
-    """`rag-cluster serve`, on Ray or in one process."""
+    """`rag-cluster serve` with ON_RAY or IN_ONE."""
     port = free_port()
-    command = ["rag-cluster", "serve", "--collection", str(path), "--port", str(port)]
+    command = ["rag-cluster", "serve", where, "--collection", str(path), "--port", str(port)]
     command[0] = str(Path(sys.executable).parent / command[0])
-    command += ["--one-process"] if one_process else []
     return running([*command, *(w for s in settings for w in ("--set", s))], port)
 
 
@@ -104,23 +105,29 @@ def replicas(name: str = "") -> list[psutil.Process]:
 
 
 def memory() -> dict[str, float]:
-    """Resident MiB of each replica, by deployment and process."""
+    """Resident MiB of each replica, or of the one process, by its name and process."""
     found = {}
-    for process in replicas():
+    for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            # The method that is at work may stand behind the deployment's name.
-            name = process.cmdline()[0].removeprefix(REPLICA).partition(".")[0]
+            line = process.cmdline() or [""]
+            if line[0].startswith(REPLICA):
+                # The method that is at work may stand behind the deployment's name.
+                name = line[0].removeprefix(REPLICA).partition(".")[0]
+            elif IN_ONE in line and "serve" in line:
+                name = "service"
+            else:
+                continue
             found[f"{name} {process.pid}"] = process.memory_info().rss / 2**20
     return found
 
 
-async def latency(path: Path, count: int = 300, warm_up: int = 50) -> dict[str, Any]:
+async def latency(path: Path, where: str, count: int = 300, warm_up: int = 50) -> dict[str, Any]:
     """One client over HTTP and the same queries in this process, in turns of fifty."""
     engine = Engine.open(path)
     queries = list(texts(count + warm_up, 7, 1))
     over: list[float] = []
     inside: list[float] = []
-    with served(path) as (url, ready_s):
+    with served(path, where) as (url, ready_s):
         async with session(url) as client:
             for start in range(0, len(queries), 50):
                 part = queries[start : start + 50]
@@ -144,23 +151,26 @@ async def latency(path: Path, count: int = 300, warm_up: int = 50) -> dict[str, 
 async def throughput(path: Path, seconds: float) -> dict[str, Any]:
     """32 clients on Ray Serve, then on the same API in one process."""
     told: dict[str, Any] = {}
-    for name in ("ray", "one process"):
-        with served(path, one_process=name != "ray") as (url, ready_s):
+    for where in (ON_RAY, IN_ONE):
+        with served(path, where) as (url, ready_s):
             load = Load()
             async with clients(url, 32, load, searches(2)):
                 await asyncio.sleep(seconds)
             half = [load.latency(0, seconds / 2), load.latency(seconds / 2)]
-            told[name] = {
+            told[where] = {
                 **load.latency(), "ready_s": ready_s, "statuses": load.statuses,
                 "halves_p50_ms": [part.get("p50_ms") for part in half],
             }  # fmt: skip
     return told
 
 
-async def switch(path: Path, seconds: float) -> dict[str, Any]:
+async def switch(path: Path, where: str, seconds: float) -> dict[str, Any]:
     """16 clients while a document is added and published."""
     load = Load()
-    with served(path, "service.poll_s=1") as (url, _), tempfile.TemporaryDirectory() as folder:
+    with (
+        served(path, where, "service.poll_s=1") as (url, _),
+        tempfile.TemporaryDirectory() as folder,
+    ):
         (Path(folder) / "news.txt").write_text("A comet was seen.\n")
         program = str(Path(sys.executable).parent / "rag-cluster")
         async with clients(url, 16, load, searches(3)):
@@ -181,7 +191,7 @@ async def kill(path: Path) -> dict[str, Any]:
     """8 clients while one of two retrievers is killed."""
     load = Load()
     two = ("service.retriever.min_replicas=2", "service.retriever.max_replicas=2")
-    with served(path, *two) as (url, _):
+    with served(path, ON_RAY, *two) as (url, _):
         async with clients(url, 8, load, searches(4)):
             await asyncio.sleep(5)
             before = {process.pid for process in replicas("Retriever")}
@@ -200,9 +210,9 @@ async def kill(path: Path) -> dict[str, Any]:
             "statuses": load.statuses}  # fmt: skip
 
 
-async def overload(path: Path, seconds: float) -> dict[str, Any]:
+async def overload(path: Path, where: str, seconds: float) -> dict[str, Any]:
     """As many requests as are answered, then five times as many, then as before; all by default."""
-    with served(path) as (url, _):
+    with served(path, where) as (url, _):
         normal = Load()
         async with clients(url, OVERLOAD_CLIENTS, normal, searches(5)):
             await asyncio.sleep(seconds / 2)
@@ -225,7 +235,7 @@ async def overload(path: Path, seconds: float) -> dict[str, Any]:
     }
 
 
-async def soak(path: Path, seconds: float) -> dict[str, Any]:
+async def soak(path: Path, where: str, seconds: float) -> dict[str, Any]:
     """A mix of requests; memory after two minutes (or a fifth of the time) and at the end."""
     load = Load()
     queries = texts(1_000_000, 7, 8)
@@ -245,7 +255,7 @@ async def soak(path: Path, seconds: float) -> dict[str, Any]:
             case _:
                 return "/v1/search", {"query": query}
 
-    with served(path) as (url, _):
+    with served(path, where) as (url, _):
         async with clients(url, 4, load, mixed, pause_s=0.05):
             await asyncio.sleep(min(120, seconds / 5))
             first = memory()
@@ -267,7 +277,7 @@ async def first_token(path: Path, model: str, count: int = 8) -> dict[str, Any]:
     )  # fmt: skip
     found: dict[str, list[float]] = {"first": [], "again": []}
     questions = texts(count + 1, 7, 9)
-    with served(path, *settings) as (url, _):
+    with served(path, ON_RAY, *settings) as (url, _):
         async with session(url) as client:
             await _seconds_to_token(client, next(questions))  # and until the engine is up
             for question in questions:
@@ -291,22 +301,23 @@ async def _seconds_to_token(client: aiohttp.ClientSession, question: str) -> flo
 async def measure(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     """The figures of the parts that are asked for."""
     told: dict[str, Any] = {}
+    where = IN_ONE if options.one_process else ON_RAY
     for part in options.parts:
         match part:
             case "latency":
-                told[part] = await latency(path)
+                told[part] = await latency(path, where)
             case "throughput":
                 told[part] = await throughput(path, options.seconds)
             case "switch":
-                told[part] = await switch(path, options.seconds)
+                told[part] = await switch(path, where, options.seconds)
             case "kill":
                 told[part] = await kill(path)
             case "overload":
-                told[part] = await overload(path, options.seconds / 2)
+                told[part] = await overload(path, where, options.seconds / 2)
             case "first-token":
                 told[part] = await first_token(path, options.model)
             case _:
-                told[part] = await soak(path, options.soak_seconds)
+                told[part] = await soak(path, where, options.soak_seconds)
         print(json.dumps({part: told[part]}), flush=True)
     return told
 
@@ -317,6 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--words", type=int, default=60, help="words of a chunk")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:-1])
+    parser.add_argument(IN_ONE, action="store_true", help="and not on Ray")
     parser.add_argument("--seconds", type=float, default=60, help="of a load")
     parser.add_argument("--soak-seconds", type=float, default=600)
     parser.add_argument("--collection", type=Path, help="kept here, and served if it is there")

@@ -80,7 +80,7 @@ def generate(
     if llm.engine == "vllm":
         named = {name: model[name] for name in ("model", "revision")}
         read = functools.partial(_read_vllm, model=named, progress=progress)
-        answers = ask_vllm(prompts, config).map_batches(
+        answers = ask_vllm(prompts, config, progress).map_batches(
             read, batch_size=None, batch_format="pyarrow", num_cpus=0.1
         )
     else:
@@ -107,7 +107,9 @@ def _asker(config: Config, *, model: Mapping[str, Any]) -> Asker:
     return Asker(config, model)
 
 
-def ask_vllm(prompts: ray.data.Dataset, config: Config) -> ray.data.Dataset:
+def ask_vllm(
+    prompts: ray.data.Dataset, config: Config, progress: Progress | None = None
+) -> ray.data.Dataset:
     """The rows of PROMPT with what vLLM gave for each, as `ray.data.llm` names it."""
     from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
@@ -141,7 +143,7 @@ def ask_vllm(prompts: ray.data.Dataset, config: Config) -> ray.data.Dataset:
     name = "vLLMEngineStage"
     stage = processor.get_stage_by_name(name)
     # A copy, as an assignment would make the stage settle its resources once more, and wrongly.
-    processor.stages[name] = stage.model_copy(update={"fn": _counting(stage.fn)})
+    processor.stages[name] = stage.model_copy(update={"fn": _counting(stage.fn, progress)})
     return processor(prompts)
 
 
@@ -157,10 +159,11 @@ def _to_vllm(row: dict[str, Any], temperature: float) -> dict[str, Any]:
     return {"tokenized_prompt": np.asarray(row["tokens"]).tolist(), "sampling_params": sampling}
 
 
-def _counting(engine: type) -> type:
+def _counting(engine: type, progress: Progress | None) -> type:
     """The class of `ray.data.llm`'s engine worker, with the cached tokens in what it gives.
 
-    vLLM says of each request how much of its prompt was in the cache; Ray leaves that out.
+    vLLM says of each request how much of its prompt was in the cache; Ray leaves that out. Answers
+    are counted here one by one: the next step sees those of some documents at once.
     """
 
     class CountingEngine(engine):  # type: ignore[misc]
@@ -177,6 +180,8 @@ def _counting(engine: type) -> type:
 
         async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
             async for output in super().udf(batch):
+                if progress is not None:
+                    progress.add("generate", 1, 1, 0, 0.0)
                 yield output | {"cached_tokens": self._cached.pop(str(output["request_id"]), 0)}
 
     return CountingEngine
@@ -186,7 +191,7 @@ def _read_vllm(table: pa.Table, model: Mapping[str, Any], progress: Progress) ->
     """What the engine gave, as GENERATED."""
     rows = [_answer(row) | dict(model) for row in table.to_pylist()]
     failed = sum(row["text"] is None for row in rows)
-    progress.add("generate", len(rows), len(rows), failed, 0.0)
+    progress.add("generate", 0, 0, failed, 0.0)  # the engine's worker has counted the rows
     return rows_to_table(rows, GENERATED)
 
 

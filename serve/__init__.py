@@ -4,5 +4,6 @@
                                                   -> Writer (the generator)
 
 `app.build` puts each of these into a deployment of its own; `backend.in_process` puts all into one
-process, for tests and for comparison. No algorithm lives here: `rag_cluster.answer` has the path.
+process; `where` says which of the two a configuration asks for. No algorithm lives here:
+`rag_cluster.answer` has the path.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -140,18 +140,22 @@ def service_config(path: str | Path, settings: Mapping[str, Any]) -> Config:
     return query_config_over(Collection.open(path), settings)
 
 
-async def in_process(path: str | Path, settings: Mapping[str, Any]) -> tuple[Backend, Published]:
-    """All parts in this process, and the version, to be followed.
+async def in_process(
+    path: str | Path, settings: Mapping[str, Any], tell: Callable[[str], None] = lambda _: None
+) -> tuple[Backend, Published]:
+    """All parts in this process, and the version, to be followed; `tell` gets what is done.
 
     Raises CollectionError, ModelError.
     """
     config = await asyncio.to_thread(service_config, path, settings)
+    tell(f"loading the encoder {config.embed.model}")
     encoder, scores = await asyncio.to_thread(lambda: (Encoding(config), Scoring(config)))
 
     def make(version: Config, collection: Collection) -> Models:
         return models_over(encoder, scores, version, collection)
 
     published = Published(path, settings, make, encoder.describe)
+    tell(f"opening {path}")
     await published.open()
     writes = Writing(config, encoder)
     return Backend(config, Retriever(published), encoder, scores, writes), published

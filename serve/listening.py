@@ -29,10 +29,10 @@ def bound(service: Service) -> socket.socket:
     return found
 
 
-def url(service: Service) -> str:
-    """What to open in a browser."""
-    host = f"[{service.host}]" if ":" in service.host else service.host
-    return f"http://{host}:{service.port}"
+def url(listening: socket.socket) -> str:
+    """What to open in a browser. The port is the one that was taken where 0 was asked for."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def wait_for_signal() -> None:

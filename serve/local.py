@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -16,38 +16,41 @@ import uvicorn
 from rag_cluster.answer.generate import Draft
 from rag_cluster.answer.sources import Source
 from rag_cluster.config import Config
-from rag_cluster.errors import ConfigError
 from serve.api import create_app
 from serve.api.places import Places
 from serve.api.service import Service
-from serve.backend import Writes, in_process, service_config
+from serve.backend import Backend, Writes, in_process, service_config
 from serve.keys import keys_of
 from serve.listening import bound, url
 from serve.metrics import LocalMeters
 from serve.observe import Observer
 from serve.options import Options
+from serve.published import Published
 
 # What is at work when the service is to end has so long.
 END_S = 20
 
 
 @contextlib.contextmanager
-def served(collection: str, settings: Mapping[str, Any]) -> Iterator[str]:
+def served(
+    collection: str, settings: Mapping[str, Any], tell: Callable[[str], None] = lambda _: None
+) -> Iterator[str]:
     """Serves a collection while the block runs; gives the url. Requests at work are ended first.
 
-    Raises ConfigError, CollectionError and ModelError before anything is listened at.
+    `tell` gets a line for each thing that the start takes. Raises ConfigError, CollectionError and
+    ModelError before anything is listened at.
     """
     config = service_config(collection, settings)
     keys_of(config)  # raises where they cannot be used
-    _check(config)
     up: Future[uvicorn.Server] = Future()
     with bound(config.service) as listening:
-        work = _serve(collection, settings, config, listening, up)
+        making = in_process(collection, settings, tell)
+        work = _serve(making, config, listening, up)
         thread = threading.Thread(target=asyncio.run, args=[work], daemon=True)
         thread.start()
         server = _started(up)
         try:
-            yield url(config.service)
+            yield url(listening)
         finally:
             server.should_exit = True
             _wait(thread, server)
@@ -73,21 +76,13 @@ def _wait(thread: threading.Thread, server: uvicorn.Server) -> None:
         raise
 
 
-def _check(config: Config) -> None:
-    """Raises ConfigError for what is done on Ray alone."""
-    if config.generate.kind == "vllm":
-        raise ConfigError("vLLM's engines run on Ray: serve without --one-process")
-    if config.service.shard_groups > 1:
-        raise ConfigError("service.shard_groups are replicas on Ray: serve without --one-process")
-
-
 async def _serve(
-    collection: str, settings: Mapping[str, Any], config: Config, listening: socket.socket,
-    up: Future[uvicorn.Server],
+    making: Coroutine[Any, Any, tuple[Backend, Published]], config: Config,
+    listening: socket.socket, up: Future[uvicorn.Server],
 ) -> None:  # fmt: skip
     """Answers requests until the server is told to end; `up` gets it, or why there is none."""
     try:
-        backend, published = await in_process(collection, settings)
+        backend, published = await making
         places = Places("the generator", config.service.generator)
         backend = replace(backend, writes=Generating(backend.writes, places))
         observer = Observer.of(config, LocalMeters())

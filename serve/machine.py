@@ -39,15 +39,16 @@ def served(
     config = service_config(collection, settings)
     keys_of(config)  # raises where they cannot be used
     service = config.service
-    bound(service).close()
+    with bound(service) as listening:
+        port, address = listening.getsockname()[1], url(listening)
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     with cluster.joined(config, cpus=_cpus(service)):
         quiet = {"log_level": service.log_level.upper(), "enable_access_log": False}
-        serve.start(http_options={"host": service.host, "port": service.port}, logging_config=quiet)
+        serve.start(http_options={"host": service.host, "port": port}, logging_config=quiet)
         try:
             with _explained(), _waiting(tell):
                 serve.run(application(collection, settings), name=NAME, route_prefix="/")
-            yield url(service)
+            yield address
         finally:
             serve.delete(NAME)  # and nothing else that may be served on a cluster that was joined
 

@@ -54,7 +54,7 @@ def check_options(name: str, arguments: list[str]) -> None:
     command = COMMANDS[name]
     if subcommands := getattr(command, "commands", None):
         command, arguments = subcommands[arguments[0]], arguments[1:]
-    options = {option for p in command.params for option in p.opts}
+    options = {option for p in command.params for option in [*p.opts, *p.secondary_opts]}
     used = [word for word in arguments if word.startswith("--")]
     assert set(used) <= options, (name, used)
     settings = [arguments[at + 1] for at, word in enumerate(arguments) if word == "--set"]

@@ -19,23 +19,33 @@ def serve(
     keys: Annotated[
         str | None, typer.Option("--keys", help="File of API keys, or env:NAME.")
     ] = None,
-    one_process: Annotated[
-        bool,
-        typer.Option("--one-process", help="Without Ray: up sooner, in less memory, not scaled."),
-    ] = False,
+    on_ray: Annotated[
+        bool | None,
+        typer.Option(
+            "--ray/--one-process",
+            help="On Ray, with replicas; or without it, up sooner, in less memory. By default what "
+            "the configuration asks for: Ray where it has more than one replica of each part.",
+        ),
+    ] = None,
     config: ConfigOption = None,
     settings: SetOption = None,
 ) -> None:
     """Serve a collection over HTTP on this machine, with a page at /; Ctrl-C ends it."""
     from rag_cluster.config import read_tree
+    from serve.backend import service_config
     from serve.listening import wait_for_signal
+    from serve.where import scaled, why_on_ray
 
     given = {"host": host, "port": port, "keys": keys}
     extra = [f"service.{name}={value}" for name, value in given.items() if value is not None]
     tree = read_tree(config, [*(settings or []), *extra])
-    _tell("starting")
     try:
-        with _in_one_process(collection, tree) if one_process else _on_ray(collection, tree) as url:
+        chosen = service_config(collection, tree)
+        reason = why_on_ray(chosen, wanted=on_ray)
+        _tell("starting in one process" if reason is None else f"starting on Ray ({reason})")
+        if reason is None and (setting := scaled(chosen)):
+            _tell(f"{setting} has no effect in one process")
+        with (_in_one_process if reason is None else _on_ray)(collection, tree) as url:
             _tell(f"{collection} is served at {url} (Ctrl-C ends it)")
             wait_for_signal()
             _tell("ending when what is at work is done, or in 20 s (Ctrl-C ends it now)")
@@ -60,7 +70,7 @@ def _on_ray(collection: str, tree: dict[str, Any]) -> AbstractContextManager[str
 def _in_one_process(collection: str, tree: dict[str, Any]) -> AbstractContextManager[str]:
     from serve.local import served
 
-    return served(collection, tree)
+    return served(collection, tree, _tell)
 
 
 def _tell(line: str) -> None:

@@ -1,4 +1,4 @@
-"""The service in one process: `rag-cluster serve --one-process`, as users start it."""
+"""The service in one process: `rag-cluster serve`, as users start it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from small_corpus import FAKE
 from rag_cluster import config, pipeline
 from serve import local
 
-COMMAND = [str(Path(sys.executable).parent / "rag-cluster"), "serve", "--one-process"]
+COMMAND = [str(Path(sys.executable).parent / "rag-cluster"), "serve"]
 
 
 def free_port() -> int:
@@ -32,7 +32,11 @@ def free_port() -> int:
 
 
 def start(collection: Path, port: int, *settings: str) -> subprocess.Popen[str]:
-    chosen = [part for setting in settings for part in ("--set", setting)]
+    chosen = [
+        part
+        for setting in settings
+        for part in ([setting] if setting.startswith("--") else ["--set", setting])
+    ]
     command = [*COMMAND, "--collection", str(collection), "--port", str(port), *chosen]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
@@ -53,15 +57,18 @@ def collection(sources: Path, ray_session: None) -> Path:
 
 @pytest.fixture
 def service(collection: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The url and the process, once it says that it serves."""
-    port = free_port()
-    process = start(collection, port, "service.poll_s=0.2")
+    """The url and the process, once it says that it serves; at a port that was free."""
+    process = start(collection, 0, "service.poll_s=0.2")
     assert process.stderr is not None
     try:
+        said = []
         for line in process.stderr:
+            said.append(line)
             if "is served at" in line:
                 break
-        yield f"http://127.0.0.1:{port}", process
+        assert "starting in one process" in said[0]
+        url = said[-1].split(" is served at ")[1].split()[0]
+        yield url, process
     finally:
         process.kill()
         process.wait(20)
@@ -98,9 +105,7 @@ def test_a_new_version_is_picked_up(
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["generate.kind=vllm", "generate.model=x"], "serve without --one-process"),
         (["embed.model=/nowhere"], "/nowhere"),
-        (["service.shard_groups=2"], "serve without --one-process"),
         (["service.host=0.0.0.0"], "service.keys"),
     ],
 )
@@ -114,12 +119,15 @@ def test_what_cannot_be_served_is_said_in_a_line(
     assert "Traceback" not in said
 
 
-def test_a_port_in_use_is_said(collection: Path) -> None:
+def test_a_port_in_use_is_said_and_what_has_no_effect(collection: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        process = start(collection, taken.getsockname()[1])
+        process = start(
+            collection, taken.getsockname()[1], "service.retriever.max_replicas=2", "--one-process"
+        )
         _, said = process.communicate(timeout=60)
     assert process.returncode not in (0, None)
     assert "choose another with --port" in said
+    assert "service.retriever.max_replicas=2 has no effect in one process" in said
 
 
 def ask(url: str, **more: object) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""The service on Ray Serve, as `rag-cluster serve` starts it."""
+"""The service on Ray Serve, as `rag-cluster serve --ray` starts it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def start(collection: Path, port: int, *settings: str) -> subprocess.Popen[str]:
     chosen = [part for setting in settings for part in ("--set", setting)]
     return subprocess.Popen(
         [
-            str(Path(sys.executable).parent / "rag-cluster"), "serve",
+            str(Path(sys.executable).parent / "rag-cluster"), "serve", "--ray",
             "--collection", str(collection), "--port", str(port), *chosen,
         ],
         stderr=subprocess.PIPE, text=True, env=os.environ | {"RAY_ADDRESS": ""},
