@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -41,7 +41,7 @@ TYPES = {
     499: "client_closed_request",
     500: "api_error",
     502: "upstream_error",
-    503: "overloaded_error",
+    503: "unavailable_error",
     504: "deadline_error",
 }
 
@@ -184,7 +184,7 @@ RESPONSES = responses(400, 401, 403, 404, 408, 413, 415, 429, 500, 502, 503, 504
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
-    first = error.errors()[0]
+    first = _nearest(error.errors())
     if first["type"] == "json_invalid":
         reason = first["ctx"]["error"]
         return ApiError(400, "invalid_json", f"the body is not JSON that can be read: {reason}")
@@ -193,11 +193,22 @@ def _invalid(error: RequestValidationError) -> ApiError:
     place = first["loc"]
     if place[:1] in (("body",), ("query",), ("path",)):
         place = place[1:]
-    where = ".".join(str(part) for part in place)
+    where = ".".join(str(part) for part in place if _is_key(part))
     message = str(first["msg"]).removeprefix("Value error, ")
     return ApiError(
         400, "invalid_request", f"{where}: {message}" if where else message, param=where or None
     )
+
+
+def _nearest(errors: Sequence[Any]) -> Any:
+    """Of what is wrong with the first field: where it may be of several kinds, the kind it has."""
+    own = [error for error in errors if error["loc"][:2] == errors[0]["loc"][:2]]
+    return max(own, key=lambda error: (not error["type"].endswith("_type"), len(error["loc"])))
+
+
+def _is_key(part: str | int) -> bool:
+    """Whether a part of an error's place is in the request; others name kinds of a value."""
+    return isinstance(part, int) or (part.isidentifier() and part.islower() and part != "str")
 
 
 def _http(error: HTTPException) -> ApiError:

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from serve.api.errors import ApiError, explain, leave_code
+from serve.api.errors import ApiError, ending, explain, leave_code
 
 PING_S = 15.0
 # A client that takes nothing for so long is taken to be gone.
@@ -29,7 +29,7 @@ class EventStream(Response):
     """A reply of events as they come, with a comment now and then so that proxies keep it open.
 
     The first event decides the status: an error before it is an ordinary reply, one after it the
-    event `error`, which ends the stream.
+    event `error`, which ends the stream. So does the end of the server.
     """
 
     media_type = "text/event-stream"
@@ -39,6 +39,7 @@ class EventStream(Response):
         super().__init__(headers=own | headers)
         del self.headers["content-length"]
         self._events = events
+        self._begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the events; their work is cancelled when the client is gone."""
@@ -49,10 +50,13 @@ class EventStream(Response):
             if sending.done():
                 with contextlib.suppress(TimeoutError):
                     sending.result()
-        finally:
+        except asyncio.CancelledError:
             sending.cancel()
-            gone.cancel()
-            await asyncio.gather(sending, gone, return_exceptions=True)
+            if self._begun:  # at once: a server that ends waits for nothing more
+                await _last(scope, send, ending())
+            raise
+        finally:
+            await _stop(sending, gone)
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         made: asyncio.Queue[bytes | ApiError | None] = asyncio.Queue(maxsize=1)
@@ -61,18 +65,17 @@ class EventStream(Response):
             one = await made.get()
             if isinstance(one, ApiError):
                 await one.reply()(scope, receive, send)
-                return
+                return None
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            self._begun = True
             while one is not None:
                 if isinstance(one, ApiError):
-                    leave_code(scope, one.body.code)
-                    one = event("error", {"error": one.body.model_dump()})
+                    return await _last(scope, send, one)
                 await _body(send, one)
                 one = await _next(made)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            making.cancel()
-            await asyncio.gather(making, return_exceptions=True)
+            await _stop(making)
 
     async def _make(self, made: asyncio.Queue[bytes | ApiError | None]) -> None:
         """All events come out of one task, so that what they are made in is theirs throughout."""
@@ -97,6 +100,19 @@ async def _next(made: asyncio.Queue[bytes | ApiError | None]) -> bytes | ApiErro
 async def _body(send: Send, data: bytes) -> None:
     async with asyncio.timeout(SEND_S):
         await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _last(scope: Scope, send: Send, error: ApiError) -> None:
+    """Ends a stream with an error."""
+    leave_code(scope, error.body.code)
+    await _body(send, event("error", {"error": error.body.model_dump()}))
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _stop(*tasks: asyncio.Future[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -1,4 +1,4 @@
-"""GET /healthz and GET /readyz."""
+"""GET (or HEAD) /healthz and /readyz."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ router = APIRouter(tags=["health"])
 ASK_S = 5.0
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_model=Healthy)
 async def healthz() -> Response:
     """Whether this process answers."""
     return JSONResponse({"status": "ok"})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     response_model=Ready,

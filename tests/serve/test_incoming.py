@@ -56,6 +56,21 @@ def test_json_that_is_no_request_is_refused(client, body):
     refused(client.post("/v1/search", content=body, headers=JSON), 400, "invalid_request")
 
 
+def test_what_is_wrong_is_said_of_the_kind_that_was_sent(client):
+    empty = refused(client.post("/v1/embeddings", json={"input": []}), 400, "invalid_request")
+    assert empty["message"].startswith("input: List should have at least 1 item")
+    odd = {"query": "x", "documents": ["a", {"text": 3}]}
+    assert refused(client.post("/v1/rerank", json=odd), 400, "invalid_request")["param"] == (
+        "documents.1.text"
+    )
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_health_can_be_asked_without_a_body(client, path):
+    reply = client.head(path)
+    assert (reply.status_code, reply.content) == (200, b"")
+
+
 @pytest.mark.parametrize(
     "kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json"]
 )

@@ -16,6 +16,7 @@ from typing import Any
 import httpx2 as httpx
 import psutil
 import pytest
+from api_service import events_of
 from slow_llm import SlowLLM, slow_llm
 from small_corpus import FAKE
 
@@ -184,12 +185,16 @@ def test_what_is_at_work_when_the_time_is_up_is_told_so(
     collection: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(local, "END_S", 1)
-    with slow_llm() as llm, ThreadPoolExecutor(1) as threads:
+    with slow_llm() as llm, ThreadPoolExecutor(2) as threads:
         with served_here(collection, *slowly(llm)) as url:
             reply = threads.submit(ask, url)
+            stream = threads.submit(ask, url, stream=True)
             assert llm.asked.wait(20)
-        ended = reply.result(timeout=10)
+            time.sleep(1)
+        ended, streamed = reply.result(timeout=10), stream.result(timeout=10)
     assert (ended.status_code, ended.json()["error"]["code"]) == (503, "ending")
+    *_, (name, told) = events_of(iter(streamed.text.split("\n")))
+    assert (name, told["error"]["code"]) == ("error", "ending")
     assert "Traceback" not in caplog.text
 
 

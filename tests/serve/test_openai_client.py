@@ -103,9 +103,9 @@ def test_a_text_that_is_cut_is_said_and_not_counted_whole(official):
     [
         ({"input": []}, "input"),
         ({"input": ""}, "input"),
-        ({"input": ["a", ""]}, "input"),
+        ({"input": ["a", ""]}, "input.1"),
         ({"input": ["a"] * 257}, "input"),
-        ({"input": [[1, 2]]}, "input"),
+        ({"input": [[1, 2]]}, "input.0"),
         ({"input": "a", "dimensions": 32}, "dimensions"),
         ({"input": "a", "encoding_format": "hex"}, "encoding_format"),
     ],
@@ -114,7 +114,7 @@ def test_a_text_that_is_cut_is_said_and_not_counted_whole(official):
 def test_embeddings_of_what_has_none(official, given, param):
     with pytest.raises(openai.BadRequestError) as failed:
         official.embeddings.create(model="any", **given)
-    assert failed.value.param.startswith(param)
+    assert failed.value.param == param
 
 
 @pytest.mark.parametrize(
