@@ -1,11 +1,12 @@
 """What chunkers retrieve of the passages that answer, token by token, at the same token budget.
 
-    python -m benchmarks.chunking FOLDER [--budgets 200 400] [--set key.path=value] [--json FILE]
+    python -m benchmarks.chunking FOLDER [--doc NAME] [--budgets 200 400] [--set key.path=value]
 
 FOLDER has `docs/` and `questions.jsonl` ({"question", "doc", "spans": [[start, end], ...]}, spans
-of a document's characters). Every variant is ingested by the pipeline into `--work` (once) and
-searched by the query path. Of the hits, best first, so many tokens are taken as the budget says;
-the last chunk is cut where it ends. Tokens are those of the encoder's tokenizer.
+of a document's characters); `--doc` takes one of the documents alone. Every variant is ingested by
+the pipeline into `--work` (once) and searched by the query path. Of the hits, best first, so many
+tokens are taken as the budget says; the last chunk is cut where it ends. Tokens are those of the
+encoder's tokenizer.
 
 Recall is the share of the gold tokens that were taken, precision the share of the taken tokens that
 are gold, and IoU what both have in common over what either has; figures are means over questions,
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 from bisect import bisect_left
@@ -87,6 +89,19 @@ class Texts:
             spans = [self.tokens(uri, start, end) for start, end in row["spans"]]
             found.append(Question(row["question"], {token for span in spans for token in span}))
         return found
+
+
+def alone(folder: Path, doc: str, work: Path) -> Path:
+    """A folder with one of the documents and its questions. Raises DatasetError without any."""
+    rows = (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    own = [row for row in rows if json.loads(row)["doc"] == doc]
+    if not own:
+        raise DatasetError(f"{folder}: no question is about the document {doc!r}")
+    out = work / f"{folder.name}-{doc}"
+    (out / "docs").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folder / "docs" / doc, out / "docs" / doc)
+    (out / "questions.jsonl").write_text("".join(own), encoding="utf-8")
+    return out
 
 
 def score(
@@ -164,6 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.chunking", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("--doc", metavar="NAME", help="of these documents; default: all")
     parser.add_argument("--budgets", nargs="+", type=int, default=[200, 400, 800])
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS | WRITTEN, default=list(VARIANTS))
@@ -179,9 +195,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
           f"{'recall':>11}{'precision':>11}{'IoU':>11}")  # fmt: skip
     results = []
     try:
+        folder = options.folder
+        if options.doc:
+            folder = alone(folder, options.doc, options.work)
         for variant in options.variants:
             results.append(
-                measure(options.folder, variant, options.settings, options.budgets, options.work)
+                measure(folder, variant, options.settings, options.budgets, options.work)
             )
             print("\n".join(lines(results[-1])), flush=True)
     except RagClusterError as error:
