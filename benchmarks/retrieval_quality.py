@@ -2,9 +2,10 @@
 
     python -m benchmarks.retrieval_quality FOLDER... [--set key.path=value] [--json FILE]
 
-A folder has `queries.jsonl`, `qrels/*.tsv`, and `corpus.jsonl` (BEIR) or `pdfs/`. It is ingested by
-the pipeline once for each set of settings that shape an index, into `--work`, and searched there by
-the query path in every variant; so a second sweep over the same index takes seconds.
+A folder has `queries.jsonl`, `qrels/*.tsv`, and `corpus.jsonl` (BEIR), `pdfs/` or `docs/`. It is
+ingested by the pipeline once for each set of settings that shape an index, into `--work`, and
+searched there by the query path in every variant; so a second sweep over the same index takes
+seconds. With `--smallest N` of its files and the queries that they answer, where all are too many.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -148,6 +150,31 @@ def ingested(folder: Path, config: Config, work: Path) -> Path:
     return path
 
 
+def smallest(folder: Path, number: int, work: Path) -> Path:
+    """A folder with the smallest files of one, and the queries whose judgements lie in them."""
+    source = _source(folder)
+    if source.is_file():
+        raise DatasetError(f"--smallest takes files, and {source} has records")
+    files = sorted((file for file in source.iterdir() if file.is_file()), key=_bytes)[:number]
+    out = work / f"{folder.name}-smallest-{number}"
+    for part in (source.name, "qrels"):
+        (out / part).mkdir(parents=True, exist_ok=True)
+    for file in files:
+        shutil.copyfile(file, out / source.name / file.name)
+    names = {name for file in files for name in (file.name, file.stem)}
+    shutil.copyfile(folder / "queries.jsonl", out / "queries.jsonl")
+    for qrels in _qrels(folder):
+        header, *lines = qrels.read_text(encoding="utf-8").splitlines(keepends=True)
+        elsewhere = {line.split("\t")[0] for line in lines if line.split("\t")[1] not in names}
+        own = [line for line in lines if line.split("\t")[0] not in elsewhere]
+        (out / "qrels" / qrels.name).write_text("".join([header, *own]), encoding="utf-8")
+    return out
+
+
+def _bytes(file: Path) -> tuple[int, str]:
+    return file.stat().st_size, file.name
+
+
 def _source(folder: Path) -> Path:
     for name in ("corpus.jsonl", "pdfs", "docs"):
         if (folder / name).exists():
@@ -167,6 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.retrieval_quality", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--smallest", type=int, metavar="N", help="files of pdfs/ or docs/")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--metrics", default=MEASURES, help=f"default: {MEASURES}")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS | SPARSE, default=[])
@@ -185,7 +213,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     results = []
     try:
-        for folder in options.folders:
+        for whole in options.folders:
+            part = options.smallest
+            folder = smallest(whole, part, options.work) if part else whole
             print(f"{folder.name:<28}" + "".join(f"{name:>12}" for name in names), flush=True)
             results.append(
                 measure(
