@@ -30,7 +30,8 @@ class Count:
     """What one step did so far.
 
     `seconds` are the workers' own, added up; `encoded` the texts that a model was asked about.
-    `nodes` has the rows by the node that worked on them.
+    `nodes` has the rows by the node that worked on them, `began` the second of the run in which
+    the step's first work began.
     """
 
     rows_in: int = 0
@@ -39,6 +40,7 @@ class Count:
     seconds: float = 0.0
     encoded: int = 0
     nodes: Counter[str] = field(default_factory=Counter)
+    began: float = 0.0
 
 
 @dataclass(slots=True)
@@ -70,7 +72,11 @@ class Snapshot:
         done = self.step("embed").rows_out
         if not done or self.chunks_expected <= 0:
             return None
-        return max(0.0, self.elapsed * (self.chunks_expected / done - 1.0))
+        return max(0.0, self.since("embed") * (self.chunks_expected / done - 1.0))
+
+    def since(self, name: str) -> float:
+        """The seconds since a step began."""
+        return max(1e-9, self.elapsed - self.step(name).began)
 
     def by_step(self) -> dict[str, dict[str, Any]]:
         """Rows, failures, worker seconds, rows per worker second and nodes, step by step."""
@@ -104,7 +110,8 @@ class _Counter:
         return self.claimed.claim(words, batch)
 
     def add(self, step: str, done: Count) -> None:
-        count = self.steps.setdefault(step, Count())
+        began = time.monotonic() - self.start - done.seconds
+        count = self.steps.setdefault(step, Count(began=max(0.0, began)))
         count.rows_in += done.rows_in
         count.rows_out += done.rows_out
         count.failed += done.failed

@@ -77,3 +77,21 @@ def test_a_line_of_progress_says_what_is_done_stage_by_stage_and_what_is_left() 
         "0m20s  50/100 files, 60 documents (2 failed), 40 chunked, 60 chunks embedded, "
         "2.0 documents/s, 3 chunks/s, about 1m00s left"
     )
+
+
+def test_rates_and_the_time_left_are_of_the_step_and_not_of_what_came_before() -> None:
+    steps = {
+        "parse": Count(rows_in=10, rows_out=10),
+        "keep": Count(rows_in=10),
+        "prompts": Count(rows_in=10, rows_out=40),
+        "generate": Count(rows_in=20, rows_out=20, began=100.0),
+    }
+    asking = Snapshot(files=10, size=1, elapsed=110.0, steps=steps)
+    assert describe(asking).endswith("20 answers (0 failed), about 0m10s left of asking")
+    steps |= {
+        "chunk": Count(rows_in=5, rows_out=20, began=200.0),
+        "embed": Count(rows_in=10, rows_out=10, began=200.0),
+    }
+    # Of 40 chunks 10 took 5 s.
+    encoding = Snapshot(files=10, size=1, elapsed=205.0, steps=steps)
+    assert describe(encoding).endswith("1.0 documents/s, 2 chunks/s, about 0m15s left")

@@ -35,7 +35,7 @@ def describe(snapshot: Snapshot) -> str:
         if answered.rows_out and parse.rows_in:
             documents = max(1, snapshot.files) * parse.rows_out / parse.rows_in
             wanted = asked.rows_out * max(1.0, documents / max(1, asked.rows_in))
-            left = snapshot.elapsed * max(0.0, wanted / answered.rows_out - 1)
+            left = snapshot.since("generate") * max(0.0, wanted / answered.rows_out - 1)
             parts.append(f"about {_duration(left)} left of asking")
         else:
             parts.append("loading the language model")
@@ -45,8 +45,8 @@ def describe(snapshot: Snapshot) -> str:
         documents = snapshot.step("chunk").rows_in
         parts.insert(2, f"{documents:,} chunked")
         parts.append(
-            f"{documents / snapshot.elapsed:.1f} documents/s, "
-            f"{embed.rows_out / snapshot.elapsed:.0f} chunks/s"
+            f"{documents / snapshot.since('embed'):.1f} documents/s, "
+            f"{embed.rows_out / snapshot.since('embed'):.0f} chunks/s"
         )
         if snapshot.seconds_left is not None:
             parts.append(f"about {_duration(snapshot.seconds_left)} left")
