@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -56,7 +57,7 @@ def served(
 @contextlib.contextmanager
 def _waiting(tell: Callable[[str], None]) -> Iterator[None]:
     """Tells which parts are not up yet, and what Ray says of them."""
-    ended = threading.Event()
+    ended, begun = threading.Event(), time.monotonic()
     told: set[str] = set()
 
     def look() -> None:
@@ -64,7 +65,7 @@ def _waiting(tell: Callable[[str], None]) -> Iterator[None]:
         parts = {} if found is None else found.deployments
         waits = [name for name, part in parts.items() if part.status != "HEALTHY"]
         if waits and not ended.is_set():
-            tell(f"waiting for {', '.join(waits)}")
+            tell(f"waiting for {', '.join(waits)} ({time.monotonic() - begun:.0f} s)")
         for text in {" ".join(parts[name].message.split()) for name in waits} - {""} - told:
             told.add(text)
             tell(f"  {text}")

@@ -126,11 +126,12 @@ class Published:
                 return False
             try:
                 new = await self._opened(name)
-            except Exception as error:  # whatever is wrong with it, the old version goes on
-                log.exception("version %s was refused", name)
-                self._refuse(name, str(error) or type(error).__name__)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the old version goes on
+                foreseen = isinstance(error, RagClusterError)
+                self._refuse(name, str(error) or type(error).__name__, None if foreseen else error)
                 return False
             self._version, self._refused = new, None
+            log.warning("version %s is served now, before it %s", name, old and old.name)
             if old is not None:
                 old.replaced = True
                 _free(old)
@@ -168,7 +169,11 @@ class Published:
             return None
         return Groups(self._groups, collection.version, config.retrieve.channels)
 
-    def _refuse(self, name: str | None, reason: str) -> None:
+    def _refuse(self, name: str | None, reason: str, error: Exception | None = None) -> None:
+        """Keeps why a version is not served, and logs it once; `error` with where it happened."""
+        before = self._refused
+        if before is None or (before["version"], before["reason"]) != (name, reason):
+            log.error("version %s is refused: %s", name, reason, exc_info=error)
         self._refused = {"version": name, "reason": reason, "at": time.monotonic()}
 
     def _refused_lately(self, name: str | None) -> bool:

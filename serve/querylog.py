@@ -18,6 +18,7 @@ import queue
 import re
 import secrets
 import socket
+import tempfile
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +58,7 @@ class QueryLog:
         self._salt: bytes | None = None
         self._warned: set[str] = set()
         self._waiting: queue.Queue[Record | None] = queue.Queue(MOST_WAITING)
+        _try(self._folder)
         self._thread = threading.Thread(target=self._run, name="query-log", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -105,6 +107,15 @@ class QueryLog:
             )  # fmt: skip
         with contextlib.suppress(Exception):  # it must not end the thread
             self._meters.add(LINES_LOST)
+
+
+def _try(folder: Path) -> None:
+    """Warns where nothing can be written, before there is anything to be lost."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        log.warning("the query log cannot be written to %s (%s): lines will be lost", folder, error)
 
 
 def line_of(record: Record, config: Config, salt: bytes | None) -> dict[str, Any]:

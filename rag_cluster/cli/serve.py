@@ -41,6 +41,7 @@ def serve(
     tree = read_tree(config, [*(settings or []), *extra])
     try:
         chosen = service_config(collection, tree)
+        _log_to_stderr(chosen.service.log_level)
         reason = why_on_ray(chosen, wanted=on_ray)
         _tell("starting in one process" if reason is None else f"starting on Ray ({reason})")
         if reason is None and (setting := scaled(chosen)):
@@ -71,6 +72,18 @@ def _in_one_process(collection: str, tree: dict[str, Any]) -> AbstractContextMan
     from serve.local import served
 
     return served(collection, tree, _tell)
+
+
+def _log_to_stderr(level: str) -> None:
+    """What the service logs while it runs looks like what this command says, with the time."""
+    import logging
+
+    shown = logging.StreamHandler()
+    shown.setFormatter(logging.Formatter("rag-cluster: %(asctime)s %(message)s", "%F %T"))
+    for name in ("serve", "rag_cluster"):
+        logging.getLogger(name).addHandler(shown)
+        logging.getLogger(name).setLevel(level.upper())
+        logging.getLogger(name).propagate = False
 
 
 def _tell(line: str) -> None:

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from rag_cluster.errors import (
     CollectionError,
+    FilterError,
     ModelError,
     RagClusterError,
     ServiceError,
@@ -138,7 +139,8 @@ def explain(error: BaseException) -> ApiError:
         case SourceError():
             return ApiError(404, "source_unavailable", str(error))
         case UsageError():
-            return ApiError(400, "invalid_request", str(error))
+            param = "filter" if isinstance(error, FilterError) else None
+            return ApiError(400, "invalid_request", str(error), param=param)
         case ServiceError() | ModelError():
             log.warning("a model failed: %s", error)
             return ApiError(502, "model_failed", str(error))

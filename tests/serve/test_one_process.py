@@ -20,7 +20,7 @@ from api_service import events_of
 from slow_llm import SlowLLM, slow_llm
 from small_corpus import FAKE
 
-from rag_cluster import config, pipeline
+from rag_cluster import config, pipeline, versions
 from serve import local
 
 COMMAND = [str(Path(sys.executable).parent / "rag-cluster"), "serve"]
@@ -91,16 +91,29 @@ def test_it_answers_without_ray_and_ends_when_told(
     assert "Traceback" not in process.stderr.read()
 
 
-def test_a_new_version_is_picked_up(
+def test_a_new_version_is_picked_up_a_broken_one_refused_and_both_are_said(
     service: tuple[str, subprocess.Popen[str]], sources: Path, collection: Path
 ) -> None:
-    url, _ = service
+    url, process = service
     (sources / "tugs.md").write_text("# Tugs\n\nTwo tugs turn the ferry.\n")
     pipeline.ingest([str(sources / "tugs.md")], collection, config.load(None, FAKE))
     until(lambda: httpx.get(f"{url}/readyz").json(), lambda told: told["version"] == "v000002")
     reply = httpx.post(f"{url}/v1/search", json={"query": "tugs and the ferry"}).json()
     assert reply["version"] == "v000002"
     assert "Two tugs" in reply["hits"][0]["text"]
+    broken = collection / "versions" / "v000003"
+    broken.mkdir()
+    (collection / "CURRENT").write_text("v000003\n")
+    until(lambda: httpx.get(f"{url}/readyz").json(), lambda told: told["status"] == "degraded")
+    versions.rollback(collection, "v000002")
+    until(lambda: httpx.get(f"{url}/readyz").json(), lambda told: told["status"] == "ok")
+    broken.rmdir()
+    process.terminate()
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert "version v000002 is served now, before it v000001" in said
+    assert said.count("version v000003 is refused") == 1
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(
