@@ -12,6 +12,7 @@ from rag_cluster.answer.generate import Draft
 from rag_cluster.answer.opening import Models, query_config_over
 from rag_cluster.answer.sources import Source
 from rag_cluster.config import Config, RerankerKind
+from rag_cluster.errors import ConfigError
 from rag_cluster.models.ports import AsyncEncoder, AsyncScorer, Kind, Vectors
 from rag_cluster.storage import Collection
 from serve.models import Encoding, Scoring, Writing
@@ -136,8 +137,15 @@ def models_over(encoder: Encodes, scores: Scores, config: Config, collection: Co
 
 
 def service_config(path: str | Path, settings: Mapping[str, Any]) -> Config:
-    """The configuration of the published version with a tree of settings over it."""
-    return query_config_over(Collection.open(path), settings)
+    """The configuration of the published version with a tree of settings over it.
+
+    Raises ConfigError, also for a generator without its model, and CollectionError.
+    """
+    config = query_config_over(Collection.open(path), settings)
+    if config.generate.kind != "extractive" and config.generate.model is None:
+        kind = config.generate.kind
+        raise ConfigError(f"generate.kind is {kind}: name its model in generate.model")
+    return config
 
 
 async def in_process(

@@ -22,11 +22,24 @@ def bound(service: Service) -> socket.socket:
         found.bind((service.host, service.port))
     except OSError as error:
         found.close()
-        raise ConfigError(
-            f"cannot listen at {service.host}:{service.port} ({error.strerror or error}): "
-            "choose another with --port or --host"
-        ) from None
+        raise taken(f"{service.host}:{service.port}", error) from None
     return found
+
+
+def listen(place: socket.socket, backlog: int) -> None:
+    """Has a bound socket listen. Raises ConfigError where another program came first."""
+    try:
+        place.listen(backlog)
+    except OSError as error:
+        raise taken(url(place).removeprefix("http://"), error) from None
+
+
+def taken(place: str, error: OSError) -> ConfigError:
+    """What to say where it cannot be listened at."""
+    return ConfigError(
+        f"cannot listen at {place} ({error.strerror or error}): choose another with --port or "
+        "--host"
+    )
 
 
 def url(listening: socket.socket) -> str:

@@ -21,7 +21,7 @@ from serve.api.places import Places
 from serve.api.service import Service
 from serve.backend import Backend, Writes, in_process, service_config
 from serve.keys import keys_of
-from serve.listening import bound, url
+from serve.listening import bound, listen, url
 from serve.metrics import LocalMeters
 from serve.observe import Observer
 from serve.options import Options
@@ -29,6 +29,10 @@ from serve.published import Published
 
 # What is at work when the service is to end has so long.
 END_S = 20
+# What is cut off then has so long to reply and be logged.
+CUT_OFF_S = 2
+# Connections that may wait to be taken. asyncio complains of each where descriptors run out.
+BACKLOG = 128
 
 
 @contextlib.contextmanager
@@ -67,12 +71,12 @@ def _started(up: Future[uvicorn.Server]) -> uvicorn.Server:
 
 
 def _wait(thread: threading.Thread, server: uvicorn.Server) -> None:
-    """Waits for what is at work; a signal ends that."""
+    """Waits for what is at work, and not for what computes in a thread; a signal ends that."""
     try:
-        thread.join()
+        thread.join(END_S + 2 * CUT_OFF_S)
     except KeyboardInterrupt:
         server.force_exit = True
-        thread.join()
+        thread.join(CUT_OFF_S)
         raise
 
 
@@ -87,25 +91,43 @@ async def _serve(
         backend = replace(backend, writes=Generating(backend.writes, places))
         observer = Observer.of(config, LocalMeters())
         service = Service(backend, keys_of(config), observer)
-        options = uvicorn.Config(
-            create_app(service, Places("the service", config.service.ingress)), access_log=False,
-            log_level=config.service.log_level, timeout_graceful_shutdown=END_S,
+        app = create_app(service, Places("the service", config.service.ingress))
+        server = Server(
+            uvicorn.Config(
+                app, access_log=False, log_level=config.service.log_level, lifespan="off",
+                timeout_graceful_shutdown=END_S, backlog=BACKLOG,
+            ),
+            service,
         )  # fmt: skip
+        listen(listening, BACKLOG)  # who connects from now on is answered
     except Exception as error:  # noqa: BLE001 - it is raised where the service was asked for
         if up.set_running_or_notify_cancel():
             up.set_exception(error)
         return
     if not up.set_running_or_notify_cancel():
         return
-    server = uvicorn.Server(options)
-    listening.listen()  # who connects from now on is answered
     up.set_result(server)
     following = asyncio.create_task(published.follow(config.service.poll_s))
     try:
         await server.serve([listening])
     finally:
         following.cancel()
+        if cut_off := server.server_state.tasks:  # they reply and are logged
+            await asyncio.wait(cut_off, timeout=CUT_OFF_S)
         observer.close()
+
+
+class Server(uvicorn.Server):
+    """Tells the service that it ends, so that what is cut off is not taken for a client's doing."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends what is at work within the grace."""
+        self._service.ending = True
+        await super().shutdown(sockets)
 
 
 class Generating:

@@ -45,7 +45,8 @@ def served(
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     with cluster.joined(config, cpus=_cpus(service)):
         quiet = {"log_level": service.log_level.upper(), "enable_access_log": False}
-        serve.start(http_options={"host": service.host, "port": port}, logging_config=quiet)
+        with _explained():
+            serve.start(http_options={"host": service.host, "port": port}, logging_config=quiet)
         try:
             with _explained(), _waiting(tell):
                 serve.run(application(collection, settings), name=NAME, route_prefix="/")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,11 @@ from rag_cluster.models.tokenizer import load_tokenizer
 from serve.options import Options
 from serve.turns import Turns
 
+# So many texts are encoded in one go, which nothing interrupts.
+PIECE = 16
+
+Computed = TypeVar("Computed")
+
 
 class Encoding:
     """The collection's encoder: vectors, and late interaction by its tokens' vectors."""
@@ -31,24 +37,31 @@ class Encoding:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encoder")
 
     async def encode(self, texts: Sequence[str], kind: Kind = "query") -> Vectors:
-        """float32 [len(texts), dim]."""
-        return (await self.encode_all([(texts, kind)]))[0]
+        """float32 [len(texts), dim]. Between pieces others have their turn, or it is cancelled."""
+        if not texts:
+            return (await self.encode_all([(texts, kind)]))[0]
+        pieces = [(await self.encode_all([(piece, kind)]))[0] for piece in _pieces(texts)]
+        return np.concatenate(pieces)
 
     async def encode_all(self, requests: Sequence[tuple[Sequence[str], Kind]]) -> list[Vectors]:
         """For each request float32 [its texts, dim], encoded together.
 
         Queries go before passages, which generators and batches ask for many at a time.
         """
-        loop = asyncio.get_running_loop()
-        async with self._turns.turn(max((kind == "passage" for _, kind in requests), default=0)):
-            return await loop.run_in_executor(
-                self._thread, encode_together, self._encoder, requests
-            )
+        rank = max((kind == "passage" for _, kind in requests), default=0)
+        return await self._compute(rank, encode_together, self._encoder, requests)
 
     async def late_interaction(self, query: str, texts: Sequence[str]) -> Vectors:
         """float32 [len(texts)]: MaxSim of the query's and each text's token vectors."""
+        pieces = [
+            await self._compute(1, self._late.score, query, piece) for piece in _pieces(texts)
+        ]
+        return np.concatenate([np.empty(0, np.float32), *pieces])
+
+    async def _compute(self, rank: int, compute: Callable[..., Computed], *given: Any) -> Computed:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._late.score, query, list(texts))
+        async with self._turns.turn(rank):
+            return await loop.run_in_executor(self._thread, compute, *given)
 
     async def tokens(self, texts: Sequence[str], kind: Kind = "query") -> tuple[list[int], int]:
         """For each text its tokens as `encode` reads it, and how many of them it reads at most."""
@@ -64,6 +77,10 @@ class Encoding:
     async def describe(self) -> tuple[int, str]:
         """The dimension, and what exactly the weights are."""
         return self._encoder.dim, self._encoder.revision
+
+
+def _pieces(texts: Sequence[str]) -> list[list[str]]:
+    return [list(texts[start : start + PIECE]) for start in range(0, len(texts), PIECE)]
 
 
 def encode_together(

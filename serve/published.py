@@ -22,7 +22,7 @@ from rag_cluster.answer.opening import Models, check_encoder, query_config_over
 from rag_cluster.answer.query import Engine
 from rag_cluster.config import Config
 from rag_cluster.errors import CollectionError, RagClusterError
-from rag_cluster.storage import Collection, current_version, place
+from rag_cluster.storage import Collection, current_version, place, read_manifest
 from serve.groups import Asks, Groups
 from serve.options import Options
 
@@ -119,7 +119,7 @@ class Published:
                 self._refuse("CURRENT", str(error))
                 return False
             old = self._version
-            if old is not None and name == old.name:
+            if old is not None and name == old.name and not await self._is_another(old):
                 self._refused = None
                 return False
             if self._refused_lately(name):
@@ -168,6 +168,20 @@ class Published:
         if not self._groups:
             return None
         return Groups(self._groups, collection.version, config.retrieve.channels)
+
+    async def _is_another(self, old: Version) -> bool:
+        """Whether another collection has taken the place of this one, with a version of the name.
+
+        Groups of shards tell versions by their names alone.
+        """
+        if self._groups:
+            return False
+        folder = old.opened.collection.folder
+        try:
+            now = await asyncio.to_thread(read_manifest, folder)
+        except RagClusterError:
+            return True  # opening it says what is wrong
+        return now is None or now.get("checksum") != old.opened.collection.manifest.get("checksum")
 
     def _refuse(self, name: str | None, reason: str, error: Exception | None = None) -> None:
         """Keeps why a version is not served, and logs it once; `error` with where it happened."""

@@ -14,7 +14,7 @@ from ray.serve import Application
 from ray.serve.handle import DeploymentHandle
 
 from rag_cluster.config import Config
-from rag_cluster.errors import ConfigError, ModelError, ServiceError
+from rag_cluster.errors import ModelError, ServiceError
 from rag_cluster.generation import CPU_ENV, cpu_engine
 from rag_cluster.models.locate import resolve_model
 from rag_cluster.models.ports import Completion, Request
@@ -58,9 +58,8 @@ def vllm_server(config: Config) -> Application:
 
 
 def model_folder(config: Config) -> str:
-    """Where the model lies on this machine. Raises ConfigError, ModelError."""
-    if config.generate.model is None:
-        raise ConfigError("generate.kind is vllm: name its model in generate.model")
+    """Where the model lies on this machine. Raises ModelError."""
+    assert config.generate.model is not None  # `service_config` has seen to that
     return resolve_model(config.generate.model)
 
 

@@ -52,7 +52,8 @@ def serve(
             _tell("ending when what is at work is done, or in 20 s (Ctrl-C ends it now)")
     except KeyboardInterrupt:
         _tell("ended before it was done")
-        raise typer.Exit(130) from None
+        _leave(130)
+    _leave(0)
 
 
 def _on_ray(collection: str, tree: dict[str, Any]) -> AbstractContextManager[str]:
@@ -72,6 +73,16 @@ def _in_one_process(collection: str, tree: dict[str, Any]) -> AbstractContextMan
     from serve.local import served
 
     return served(collection, tree, _tell)
+
+
+def _leave(code: int) -> None:
+    """Ends the process at once: a model that computes in a thread would be waited for."""
+    import os
+    import sys
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _log_to_stderr(level: str) -> None:

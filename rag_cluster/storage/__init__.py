@@ -25,7 +25,7 @@ from rag_cluster.storage.files import (
     write_file,
     write_table,
 )
-from rag_cluster.storage.manifest import FORMAT
+from rag_cluster.storage.manifest import FORMAT, read_manifest
 from rag_cluster.storage.places import check_place, place
 from rag_cluster.storage.versions import check_current, current_version
 from rag_cluster.storage.writer import Writer
@@ -43,6 +43,7 @@ __all__ = [
     "file_entries",
     "local_copy",
     "place",
+    "read_manifest",
     "read_shard",
     "read_table",
     "shard_name",

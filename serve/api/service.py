@@ -15,7 +15,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 
 from rag_cluster.answer.conversation import Turn
 from rag_cluster.config import Config
-from serve.api.errors import ApiError, client_gone, explain
+from serve.api.errors import ApiError, client_gone, ending, explain
 from serve.api.shapes import Searching
 from serve.backend import Backend
 from serve.keys import ANYBODY, Buckets, Caller, Keys, is_loopback
@@ -33,12 +33,16 @@ SENT = [
 
 @dataclass
 class Service:
-    """The backend with the keys, the limits and the observer of this service."""
+    """The backend with the keys, the limits and the observer of this service.
+
+    Once it is `ending`, requests that are cancelled are so by that, and not by their clients.
+    """
 
     backend: Backend
     keys: Keys | None = None
     observer: Observer = field(default_factory=Observer)
     buckets: Buckets = field(default_factory=Buckets)
+    ending: bool = False
 
     @property
     def config(self) -> Config:
@@ -128,7 +132,8 @@ class Service:
         try:
             yield record
         except (asyncio.CancelledError, GeneratorExit):
-            record.status, record.code = 499, "client_closed_request"
+            told = ending() if self.ending else client_gone()
+            record.status, record.code = told.status, told.body.code
             raise
         except Exception as error:
             told = explain(error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import signal
 import socket
 import subprocess
@@ -144,6 +146,28 @@ def test_a_port_in_use_is_said_and_what_has_no_effect(collection: Path) -> None:
     assert "service.retriever.max_replicas=2 has no effect in one process" in said
 
 
+def test_two_that_start_at_one_port(collection: Path) -> None:
+    port = free_port()
+    both = [start(collection, port) for _ in range(2)]
+    try:
+        until(lambda: [process.poll() for process in both], any, 90)
+        (ended,) = [process for process in both if process.poll() is not None]
+        _, said = ended.communicate()
+        assert f"cannot listen at 127.0.0.1:{port}" in said
+        assert "Traceback" not in said
+        until(lambda: answers(f"http://127.0.0.1:{port}/readyz"), bool, 60)
+    finally:
+        for process in both:
+            process.kill()
+            process.wait(20)
+
+
+def answers(url: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(url).status_code == 200
+    return False
+
+
 def ask(url: str, **more: object) -> httpx.Response:
     body = {"question": "What does the crane lift?"} | more
     return httpx.post(f"{url}/v1/ask", json=body, timeout=60)
@@ -194,12 +218,16 @@ def test_no_more_is_asked_of_the_generator_than_of_a_replica(collection: Path) -
     assert codes == [503, 504, 504]
 
 
-def test_what_is_at_work_when_the_time_is_up_is_told_so(
-    collection: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_what_is_at_work_when_the_time_is_up_is_told_so_and_logged(
+    collection: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(local, "END_S", 1)
+    log = tmp_path / "log"
     with slow_llm() as llm, ThreadPoolExecutor(2) as threads:
-        with served_here(collection, *slowly(llm)) as url:
+        with served_here(collection, *slowly(llm), f"service.log.folder={log}") as url:
             reply = threads.submit(ask, url)
             stream = threads.submit(ask, url, stream=True)
             assert llm.asked.wait(20)
@@ -208,6 +236,8 @@ def test_what_is_at_work_when_the_time_is_up_is_told_so(
     assert (ended.status_code, ended.json()["error"]["code"]) == (503, "ending")
     *_, (name, told) = events_of(iter(streamed.text.split("\n")))
     assert (name, told["error"]["code"]) == ("error", "ending")
+    lines = [json.loads(line) for file in log.glob("*.jsonl") for line in file.open()]
+    assert [(line["status"], line["code"]) for line in lines] == [(503, "ending")] * 2
     assert "Traceback" not in caplog.text
 
 
@@ -236,11 +266,13 @@ def test_ctrl_c_ends_the_start(collection: Path) -> None:
     process = start(collection, free_port())
     assert process.stderr is not None
     assert "starting" in process.stderr.readline()
-    time.sleep(1)
+    assert "loading" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert "ended before it was done" in said
     assert "Traceback" not in said
+    assert "the same command goes on" not in said.lower()  # which is what an ingest says
 
 
 def until(ask: Callable[[], Any], holds: Callable[[Any], bool], seconds: float = 30) -> Any:

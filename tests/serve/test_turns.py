@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
+from small_corpus import FAKE
 
+from rag_cluster import config
 from rag_cluster.config import Replicas
 from serve.api.errors import ApiError
 from serve.api.places import Places
+from serve.models import PIECE, Encoding
 from serve.turns import Turns
 
 
@@ -79,3 +83,29 @@ def test_more_than_work_and_wait_are_refused(queued: int, refused: int) -> None:
     for error in errors:
         assert isinstance(error, ApiError)
         assert (error.status, error.headers["Retry-After"]) == (503, "1")
+
+
+def test_many_texts_are_encoded_piece_by_piece_and_can_be_left_between() -> None:
+    encoding = Encoding(config.load(None, FAKE))
+    texts = [f"text number {number}" for number in range(PIECE * 2 + 3)]
+
+    async def run() -> None:
+        vectors = await encoding.encode(texts, "passage")
+        assert vectors.shape[0] == len(texts)
+        one_by_one = [await encoding.encode([text], "passage") for text in texts]
+        assert np.allclose(vectors, np.concatenate(one_by_one), atol=1e-5)
+        scores = await encoding.late_interaction("number 7", texts)
+        assert scores.shape == (len(texts),)
+        assert np.allclose(scores[:1], await encoding.late_interaction("number 7", texts[:1]))
+        assert (await encoding.late_interaction("number 7", [])).shape == (0,)
+        assert (await encoding.encode([], "passage")).shape == (0, vectors.shape[1])
+        # A query goes between the pieces of what was asked before it, which is then left.
+        long = asyncio.create_task(encoding.encode(texts * 50, "passage"))
+        await asyncio.sleep(0)
+        await encoding.encode(["a query"])
+        assert not long.done()
+        long.cancel()
+        await asyncio.gather(long, return_exceptions=True)
+        assert long.cancelled()
+
+    asyncio.run(run())
