@@ -176,11 +176,15 @@ def test_what_cannot_be_written_is_counted_and_warned_of_once(tmp_path, problem,
         folder.write_text("a file stands where the folder should be")
     meters = LocalMeters()
     log = QueryLog(settled(f"service.log.folder={folder}"), meters, "replica")
+    begun = [one.message for one in caplog.records]
+    assert [f"cannot be written to {folder}" in told for told in begun] == (
+        [True] if problem == "no folder" else []
+    )
     for _ in range(3):
         log.add(record())
     log.close()
     assert meters._series[LINES_LOST.name]._value.get() == 3
-    (warned,) = [one for one in caplog.records if "query log" in one.message]
+    (warned,) = [one for one in caplog.records if "was lost" in one.message]
     assert str(folder) in warned.message
 
 
