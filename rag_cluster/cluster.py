@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import logging
 import math
 import os
 import re
 import socket
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,7 +155,15 @@ def session(config: Config) -> Iterator[Size]:
         context.target_max_block_size = BLOCK_BYTES
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         resources = ray.cluster_resources()
-        yield Size(resources.get("CPU", 1.0), resources.get("GPU", 0.0))
+        try:
+            yield Size(resources.get("CPU", 1.0), resources.get("GPU", 0.0))
+        except BaseException as error:
+            # The workers of a plan that ended early live, and have their CPUs, as long as anything
+            # refers to them, which the error's frames and Ray's own cycles do: the next plan would
+            # wait for them for ever.
+            traceback.clear_frames(error.__traceback__)
+            gc.collect()
+            raise
 
 
 @contextlib.contextmanager
@@ -223,6 +233,7 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (ray.exceptions.RayError, OSError) as error:
+        _without_frames(error)  # whoever keeps the error that is raised keeps this one
         own = own_error(str(error))
         if own is not None and not isinstance(own, IngestError):
             raise own from None
@@ -233,6 +244,15 @@ def explained(path: Path) -> Iterator[None]:
             f"{reason.rstrip('.')}. What was published of {path} before is as it was; the same "
             "command goes on from what was finished"
         ) from None
+
+
+def _without_frames(error: BaseException) -> None:
+    """Takes the frames from an error and those behind it: they hold the plan that failed."""
+    chain: list[BaseException | None] = [error]
+    while chain:
+        if (one := chain.pop()) is not None:
+            one.__traceback__ = None
+            chain += [one.__cause__, one.__context__]
 
 
 def own_error(text: str) -> RagClusterError | None:
