@@ -40,13 +40,17 @@ def delete(
         raise UsageError("say what to delete: --document URI, or --filter JSON")
     config = Collection.open(path).config
     _find(path, documents, where)  # a mistake is told before Ray is started
-    with cluster.session(config), Writer(path) as writer, cluster.explained(writer.path):
+    with (
+        cluster.session(config),
+        Writer(path) as writer,
+        cluster.explained(writer.path),
+        Progress.start(FILE.empty_table()) as progress,
+    ):
         # Looked up again: another process may have published until the lock was held.
         opened, doomed = _find(path, documents, where)
         manifest = build.build(
-            writer, _job(writer, opened, config, doomed), opened.manifest["encoder"],
-            Progress.start(FILE.empty_table()),
-        )  # fmt: skip
+            writer, _job(writer, opened, config, doomed), opened.manifest["encoder"], progress
+        )
         manifest["llm"] = opened.manifest.get("llm")
         manifest |= {"sources": opened.manifest["sources"], "seconds": 0.0,
                      "work": {"files": 0, "documents": 0, "texts": 0}}  # fmt: skip

@@ -90,7 +90,8 @@ def ingest(
                 if run.unchanged:
                     summary = _nothing_to_do(run)
                 else:
-                    summary = _make(run, writer, sources, start, on_progress)
+                    with Progress.start(run.changes.files) as progress:
+                        summary = _make(run, writer, sources, start, progress, on_progress)
                 published = summary["version"] == writer.version
     return {
         **summary,
@@ -121,10 +122,10 @@ def _make(
     writer: Writer,
     sources: Sequence[str],
     start: float,
+    progress: Progress,
     on_progress: Callable[[Snapshot], None] | None,
 ) -> dict[str, Any]:
     """Runs the plan, builds the version, publishes it; returns the summary."""
-    progress = Progress.start(run.changes.files)
     plan = Plan(run, progress)
     with Watcher(progress, on_progress):
         plan.consume()

@@ -124,7 +124,10 @@ class _Counter:
 
 
 class Progress:
-    """A handle to the counter; it travels to workers with the step."""
+    """A handle to the counter; it travels to workers with the step.
+
+    As a context it ends the counter's process, which the workers' handles would keep alive.
+    """
 
     def __init__(self, counter: Any, known: Snapshot) -> None:
         self._counter = counter
@@ -142,6 +145,12 @@ class Progress:
             .remote(files.num_rows, size),
             Snapshot(files.num_rows, size, 0.0),
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        ray.kill(self._counter)
 
     def add(
         self,

@@ -37,18 +37,18 @@ def test_a_notice_of_ray_goes_to_standard_error() -> None:
     assert "a notice of Ray's" in done.stderr
 
 
-def _workers() -> int:
-    """How many workers of datasets live."""
-    living = [a for a in actors().values() if a["State"] == "ALIVE"]
-    return sum(actor["ActorClassName"].startswith("MapWorker") for actor in living)
+def _living(name: str) -> int:
+    """How many actors of a class, or of one that begins so, live."""
+    states = [a["State"] for a in actors().values() if a["ActorClassName"].startswith(name)]
+    return states.count("ALIVE")
 
 
-def _free(seconds: float = 30) -> bool:
-    """Whether no worker of a dataset holds a CPU any more, within some seconds."""
+def _free(counters: int, seconds: float = 30) -> bool:
+    """Whether no worker of a dataset holds a CPU any more, nor counts, within some seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if not _workers() and ray.available_resources().get("CPU") == 2:
-            return True
+        if not _living("MapWorker") and ray.available_resources().get("CPU") == 2:
+            return _living("_Counter") == counters
         time.sleep(0.1)
     return False
 
@@ -56,9 +56,10 @@ def _free(seconds: float = 30) -> bool:
 def test_a_run_that_fails_leaves_all_cpus_to_the_next(tmp_path: Path, ray_session: None) -> None:
     (tmp_path / "one.txt").write_text("$$" + " + ".join(f"x_{i}" for i in range(300)) + "$$")
     made = config.load(None, [*FAKE, "embed.truncation=fail"])
+    counters = _living("_Counter")
     with pytest.raises(IngestError) as kept:
         pipeline.ingest([str(tmp_path / "one.txt")], tmp_path / "c", made)
-    assert _free()
+    assert _free(counters)
     assert "embed.truncation" in str(kept.value)
 
 
@@ -66,10 +67,11 @@ def test_a_run_that_is_interrupted_leaves_all_cpus(tmp_path: Path, ray_session: 
     (tmp_path / "source").mkdir()
     for i in range(1000):
         (tmp_path / "source" / f"{i}.txt").write_text(f"Sentence {i} of a file. " * 300)
-    assert _free()
+    counters = _living("_Counter")
+    assert _free(counters)
 
     def interrupt() -> None:
-        while not _workers():
+        while not _living("MapWorker"):
             time.sleep(0.05)
         time.sleep(1)
         _thread.interrupt_main()
@@ -77,5 +79,5 @@ def test_a_run_that_is_interrupted_leaves_all_cpus(tmp_path: Path, ray_session: 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt) as kept:
         pipeline.ingest([str(tmp_path / "source")], tmp_path / "c", config.load(None, [*FAKE]))
-    assert _free()
+    assert _free(counters)
     del kept
