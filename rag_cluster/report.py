@@ -6,6 +6,7 @@ It stands beside the version that the ingest made, as report.json and, to be rea
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,43 +148,10 @@ def write_report(folder: Path, report: dict[str, Any]) -> None:
 
 def readable(report: dict[str, Any]) -> list[str]:
     """The report as lines of Markdown."""
-    documents = ", ".join(f"{count:,} {status}" for status, count in report["documents"].items())
-    changes = ", ".join(f"{count:,} {name}" for name, count in report["changes"].items())
-    size, share = report["bytes"], report["duplicates"]["share"]
-    done = (
-        f"{report['seconds']:,.1f} s on {report['cluster']['cpus']:g} CPUs and "
-        f"{report['cluster']['gpus']:g} GPUs. Documents: {documents} ({changes}). "
-        f"{report['chunks']:,} chunks. {size['read'] / 2**20:,.1f} MiB were read; the collection "
-        f"takes {size['collection'] / 2**20:,.1f} MiB. {share:.1%} of the texts to embed were "
-        "there already or stood more than once."
-    )
-    if (near := report["near_duplicates"]) and near["documents"]:
-        done += (
-            f" {near['documents']:,} documents are near-duplicates of {near['clusters']:,} others."
-        )
-    if facts := report.get("facts"):
-        done += f" What is searched: {rewritten(facts)}."
-    if sparse := report.get("sparse"):
-        done += (
-            f" The sparse vectors of {sparse['model']} have {sparse['weights_per_chunk']:,.1f} "
-            "terms on average."
-        )
-    if llm := report.get("llm"):
-        done += (
-            f" {llm['model']} ({llm['engine']}) answered {llm['answers']:,} prompts "
-            f"({llm['failed']:,} failed) in {llm['seconds']:,.1f} s: {llm['prompt_tokens']:,} "
-            f"tokens read, {llm['cache_hit_rate']:.1%} of them from its cache, and "
-            f"{llm['completion_tokens']:,} written."
-        )
-        if llm["dropped_tokens"]:
-            done += (
-                f" Of documents beyond its window, prompts left out {llm['dropped_tokens']:,} "
-                "tokens."
-            )
     lines = [
         f"# Ingest of {report['version']}, {report['created']}",
         "",
-        done,
+        " ".join([*_done(report), *_found(report), *_asked(report)]),
         "",
         "| stage | rows | failed | worker s | rows/s of a worker | rows/s |",
         "|---|---|---|---|---|---|",
@@ -198,14 +166,59 @@ def readable(report: dict[str, Any]) -> list[str]:
         lines += ["", "| failed because | documents |", "|---|---|"]
         lines += [f"| {reason} | {count:,} |" for reason, count in report["failures"].items()]
     if more := report["estimate"]:
-        cost = "" if more["cost"] is None else f", at a price of {more['cost']:,.2f}"
-        lines += [
-            "",
-            f"By these figures {more['documents']:,} documents ({more['chunks']:,} chunks) take "
-            f"{more['hours_on_this_cluster']:,.1f} hours on this cluster{cost}, and "
-            f"{more['collection_bytes'] / 2**30:,.1f} GiB. Worker hours: "
-            + ", ".join(f"{name} {hours:,.2f}" for name, hours in more["worker_hours"].items())
-            + "."
-            + (SHORT if report["seconds"] < SHORT_SECONDS else ""),
-        ]
+        lines += ["", _expected(more) + (SHORT if report["seconds"] < SHORT_SECONDS else "")]
     return lines
+
+
+def _done(report: dict[str, Any]) -> Iterator[str]:
+    documents = ", ".join(f"{count:,} {status}" for status, count in report["documents"].items())
+    changes = ", ".join(f"{count:,} {name}" for name, count in report["changes"].items())
+    cluster, size = report["cluster"], report["bytes"]
+    yield f"{report['seconds']:,.1f} s on {cluster['cpus']:g} CPUs and {cluster['gpus']:g} GPUs."
+    yield f"Documents: {documents} ({changes}). {report['chunks']:,} chunks."
+    yield (
+        f"{size['read'] / 2**20:,.1f} MiB were read; the collection takes "
+        f"{size['collection'] / 2**20:,.1f} MiB."
+    )
+
+
+def _found(report: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"{report['duplicates']['share']:.1%} of the texts to embed were there already or stood "
+        "more than once."
+    )
+    if (near := report["near_duplicates"]) and near["documents"]:
+        yield f"{near['documents']:,} documents are near-duplicates of {near['clusters']:,} others."
+    if facts := report.get("facts"):
+        yield f"What is searched: {rewritten(facts)}."
+    if sparse := report.get("sparse"):
+        yield (
+            f"The sparse vectors of {sparse['model']} have {sparse['weights_per_chunk']:,.1f} "
+            "terms on average."
+        )
+
+
+def _asked(report: dict[str, Any]) -> Iterator[str]:
+    if not (llm := report.get("llm")):
+        return
+    yield (
+        f"{llm['model']} ({llm['engine']}) answered {llm['answers']:,} prompts "
+        f"({llm['failed']:,} failed) in {llm['seconds']:,.1f} s: {llm['prompt_tokens']:,} "
+        f"tokens read, {llm['cache_hit_rate']:.1%} of them from its cache, and "
+        f"{llm['completion_tokens']:,} written."
+    )
+    if llm["dropped_tokens"]:
+        yield (
+            f"Of documents beyond its window, prompts left out {llm['dropped_tokens']:,} tokens."
+        )
+
+
+def _expected(more: dict[str, Any]) -> str:
+    """The sentences on what more documents would take."""
+    cost = "" if more["cost"] is None else f", at a price of {more['cost']:,.2f}"
+    hours = ", ".join(f"{name} {hours:,.2f}" for name, hours in more["worker_hours"].items())
+    return (
+        f"By these figures {more['documents']:,} documents ({more['chunks']:,} chunks) take "
+        f"{more['hours_on_this_cluster']:,.1f} hours on this cluster{cost}, and "
+        f"{more['collection_bytes'] / 2**30:,.1f} GiB. Worker hours: {hours}."
+    )
