@@ -36,6 +36,8 @@ def delete(
     `left` counts what the new version still has of them; it is not published unless all are 0.
     Older versions have them until they are pruned. Raises UsageError where nothing is meant.
     """
+    if isinstance(documents, str):  # each letter of it would be one
+        raise UsageError(f"documents are a list: [{documents!r}]")
     if not documents and where is None:
         raise UsageError("say what to delete: --document URI, or --filter JSON")
     config = Collection.open(path).config

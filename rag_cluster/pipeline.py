@@ -59,6 +59,8 @@ def ingest(
     published version stays either way.
     """
     start = time.monotonic()
+    if isinstance(sources, str):  # each letter of it would be one
+        raise UsageError(f"sources are a list: [{sources!r}]")
     if sync and not sources:
         raise UsageError("a sync needs its sources: without any, all documents would go")
     place = check_place(path)

@@ -193,7 +193,8 @@ class Watcher:
         self._progress = progress
         self._show = show
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread = threading.Thread(target=self._watch, args=[show], daemon=True)
+        self._error: Exception | None = None
 
     def __enter__(self) -> Self:
         if self._show is not None:
@@ -204,14 +205,19 @@ class Watcher:
         self._done.set()
         if self._show is not None:
             self._thread.join(timeout=5)
+            if kind is None and self._error is not None:
+                raise self._error
             if kind is None:
                 self._show(self._progress.snapshot())
 
-    def _watch(self) -> None:
+    def _watch(self, show: Callable[[Snapshot], None]) -> None:
         while not self._done.wait(1.0):
             try:
                 snapshot = self._progress.snapshot()
             except ray.exceptions.RayError:
                 return
-            if self._show is not None:
-                self._show(snapshot)
+            try:
+                show(snapshot)
+            except Exception as error:  # noqa: BLE001 - it is raised where the work has ended
+                self._error = error
+                return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -31,8 +33,12 @@ from serve.published import Published
 END_S = 20
 # What is cut off then has so long to reply and be logged.
 CUT_OFF_S = 2
-# Connections that may wait to be taken. asyncio complains of each where descriptors run out.
+# Connections that may wait to be taken.
 BACKLOG = 128
+# What asyncio says many times a second is logged once in so long.
+SILENT_S = 10
+
+log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -85,6 +91,7 @@ async def _serve(
     listening: socket.socket, up: Future[uvicorn.Server],
 ) -> None:  # fmt: skip
     """Answers requests until the server is told to end; `up` gets it, or why there is none."""
+    asyncio.get_running_loop().set_exception_handler(Complaints())
     try:
         backend, published = await making
         places = Places("the generator", config.service.generator)
@@ -95,7 +102,7 @@ async def _serve(
         server = Server(
             uvicorn.Config(
                 app, access_log=False, log_level=config.service.log_level, lifespan="off",
-                timeout_graceful_shutdown=END_S, backlog=BACKLOG,
+                timeout_graceful_shutdown=END_S, backlog=BACKLOG, ws="none",
             ),
             service,
         )  # fmt: skip
@@ -115,6 +122,22 @@ async def _serve(
         if cut_off := server.server_state.tasks:  # they reply and are logged
             await asyncio.wait(cut_off, timeout=CUT_OFF_S)
         observer.close()
+
+
+class Complaints:
+    """What asyncio complains of, but that descriptors have run out not for each that waits."""
+
+    def __init__(self) -> None:
+        self._silent_until = 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handles a complaint, as `loop.set_exception_handler` has it."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
+            loop.default_exception_handler(context)
+        elif loop.time() >= self._silent_until:
+            self._silent_until = loop.time() + SILENT_S
+            log.error("connections wait, as descriptors have run out: raise ulimit -n (%s)", error)
 
 
 class Server(uvicorn.Server):

@@ -22,7 +22,7 @@ from rag_cluster.answer.opening import Models, check_encoder, query_config_over
 from rag_cluster.answer.query import Engine
 from rag_cluster.config import Config
 from rag_cluster.errors import CollectionError, RagClusterError
-from rag_cluster.storage import Collection, current_version, place, read_manifest
+from rag_cluster.storage import Collection, current_version, place
 from serve.groups import Asks, Groups
 from serve.options import Options
 
@@ -174,14 +174,7 @@ class Published:
 
         Groups of shards tell versions by their names alone.
         """
-        if self._groups:
-            return False
-        folder = old.opened.collection.folder
-        try:
-            now = await asyncio.to_thread(read_manifest, folder)
-        except RagClusterError:
-            return True  # opening it says what is wrong
-        return now is None or now.get("checksum") != old.opened.collection.manifest.get("checksum")
+        return not self._groups and await asyncio.to_thread(old.opened.collection.is_replaced)
 
     def _refuse(self, name: str | None, reason: str, error: Exception | None = None) -> None:
         """Keeps why a version is not served, and logs it once; `error` with where it happened."""

@@ -17,6 +17,7 @@ from rag_cluster.answer.conversation import Standalone, standalone
 from rag_cluster.answer.found import SearchResult, Timings, timed
 from rag_cluster.answer.query import Engine
 from rag_cluster.answer.writing import Grounds
+from rag_cluster.errors import CollectionError
 from rag_cluster.index.filters import parse_filter
 from serve.options import Options
 from serve.page_image import page_image
@@ -91,7 +92,7 @@ class Retriever:
         async with self._published.version() as version:
             if not _sees(version, "doc_id", doc_id, where):
                 return None
-            row = await asyncio.to_thread(version.opened.collection.document, doc_id)
+            row = await asyncio.to_thread(_stored, version, doc_id)
             return None if row is None else _document(version.name, row, start, end)
 
     async def chunk(self, chunk_id: str, where: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -113,9 +114,8 @@ class Retriever:
         async with self._published.version() as version:
             if not _sees(version, "doc_id", doc_id, where):
                 return None
-            row = await asyncio.to_thread(
-                version.opened.collection.document, doc_id, ["uri", "media_type", "content_hash"]
-            )
+            columns = ["uri", "media_type", "content_hash"]
+            row = await asyncio.to_thread(_stored, version, doc_id, columns)
             if row is None or row["media_type"] != "application/pdf":
                 return None
             return await asyncio.to_thread(page_image, row["uri"], row["content_hash"], page, width)
@@ -190,6 +190,23 @@ def _sees(version: Version, column: str, value: str, where: Mapping[str, Any] | 
     table: pa.Table = version.opened.store.table
     mine = table.filter(pc.equal(table[column], value))
     return bool(mine.num_rows and np.any(wanted.mask(mine)))
+
+
+def _stored(
+    version: Version, doc_id: str, columns: list[str] | None = None
+) -> dict[str, Any] | None:
+    """The row of a document, which is read where the version lies, unlike what is searched.
+
+    Raises CollectionError where another collection has taken that place.
+    """
+    collection = version.opened.collection
+    row = collection.document(doc_id, columns)
+    if collection.is_replaced():
+        raise CollectionError(
+            f"{collection.folder} holds another collection than the one that is served: put that "
+            "back, or mend what is there"
+        )
+    return row
 
 
 def _document(version: str, row: Mapping[str, Any], start: int, end: int | None) -> dict[str, Any]:

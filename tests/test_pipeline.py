@@ -13,10 +13,11 @@ from small_corpus import FAKE, write_corpus
 from rag_cluster import cluster, config, inspection, pipeline
 from rag_cluster.answer.query import Engine
 from rag_cluster.changes import find_changes
-from rag_cluster.errors import ConfigError, IngestError, ModelError, SourceError
+from rag_cluster.deletion import delete
+from rag_cluster.errors import ConfigError, IngestError, ModelError, SourceError, UsageError
 from rag_cluster.hashes import Hashes
 from rag_cluster.plan import Plan
-from rag_cluster.progress import Progress
+from rag_cluster.progress import Progress, Snapshot
 from rag_cluster.run import Run
 from rag_cluster.schema import DOCUMENT, FILE
 from rag_cluster.steps import check
@@ -145,6 +146,25 @@ def test_mistakes_are_found_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(ModelError):
         ingest(tmp_path / "one.txt", tmp_path / "c", "embed.model=/no/such/model")
     assert not (tmp_path / "c").exists()
+
+
+def test_a_string_is_no_list_of_sources_or_documents(collection: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"sources are a list: \['/docs'\]"):
+        pipeline.ingest("/docs", tmp_path / "c", config.load(None, FAKE))
+    with pytest.raises(UsageError, match=r"documents are a list: \['d.md'\]"):
+        delete(collection, "d.md")
+
+
+def test_progress_that_cannot_be_shown_is_an_error_of_the_caller(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("One. " * 40)
+
+    def show(_: Snapshot) -> None:
+        raise ValueError("no screen")
+
+    with pytest.raises(ValueError, match="no screen"):
+        pipeline.ingest(
+            [str(tmp_path / "one.txt")], tmp_path / "c", config.load(None, FAKE), on_progress=show
+        )
 
 
 def test_work_that_fails_leaves_the_published_version(tmp_path: Path) -> None:

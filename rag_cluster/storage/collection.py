@@ -15,7 +15,7 @@ from rag_cluster.errors import CollectionError
 from rag_cluster.storage.cache import local_copy
 from rag_cluster.storage.chunks import ChunkStore
 from rag_cluster.storage.files import checksum, key_of, read_shard, shard_name, sizes
-from rag_cluster.storage.manifest import config_of, file_entries_of
+from rag_cluster.storage.manifest import config_of, file_entries_of, read_manifest
 from rag_cluster.storage.places import is_local, place, reason, refusals
 from rag_cluster.storage.versions import folder_of, open_version
 
@@ -54,6 +54,14 @@ class Collection:
         Raises CollectionError where another version of rag-cluster made it, with other keys.
         """
         return config_of(self.folder, self.manifest)
+
+    def is_replaced(self) -> bool:
+        """Whether what lies in the version's folder now is another, or cannot be read."""
+        try:
+            now = read_manifest(self.folder)
+        except CollectionError:
+            return True
+        return now is None or now.get("checksum") != self.manifest.get("checksum")
 
     def verify(self) -> None:
         """Raises CollectionError with the first file that is not what the manifest says."""

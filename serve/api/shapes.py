@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def not_bool(value: object) -> object:
+    """The value. Raises ValueError for true and false, which pydantic takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("a number is asked for, not true or false")
+    return value
+
 
 Text = Annotated[str, Field(min_length=1)]
 Channel = Literal["dense", "bm25", "splade"]
-TopK = Annotated[int | None, Field(ge=1, description="most hits")]
+# JSON's true is no number, though Python's is.
+Whole = Annotated[int, BeforeValidator(not_bool)]
+TopK = Annotated[Whole | None, Field(ge=1, description="most hits")]
 Filter = Annotated[
     dict[str, Any] | None, Field(description='metadata filter, such as {"year": {"gte": 2020}}')
 ]
@@ -19,8 +29,8 @@ Transform = Annotated[
     str | None, Field(description="what is made of the query before the search, such as feedback")
 ]
 Rerank = Annotated[str | None, Field(description="the reranker, such as late_interaction")]
-Deadline = Annotated[int | None, Field(ge=1, description="milliseconds that it may take")]
-MaxTokens = Annotated[int | None, Field(ge=1, description="most tokens of the answer")]
+Deadline = Annotated[Whole | None, Field(ge=1, description="milliseconds that it may take")]
+MaxTokens = Annotated[Whole | None, Field(ge=1, description="most tokens of the answer")]
 Temperature = Annotated[float | None, Field(ge=0, le=2)]
 
 
@@ -132,7 +142,7 @@ class RerankRequest(Foreign):
     model: str | None = None
     query: Text
     documents: list[str | RerankDocument] = Field(min_length=1)
-    top_n: int | None = Field(None, ge=1, description="how many of the best to return")
+    top_n: Whole | None = Field(None, ge=1, description="how many of the best to return")
     return_documents: bool | None = False
     deadline_ms: Deadline = None
 

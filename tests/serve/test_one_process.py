@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -160,6 +161,48 @@ def test_two_that_start_at_one_port(collection: Path) -> None:
         for process in both:
             process.kill()
             process.wait(20)
+
+
+def test_a_request_for_a_websocket_is_refused_and_does_not_outlive_the_service(
+    service: tuple[str, subprocess.Popen[str]],
+) -> None:
+    url, process = service
+    body = json.dumps({"query": "crane"}).encode()
+    head = (
+        "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        "Sec-WebSocket-Version: 13\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    place = httpx.URL(url)
+    with socket.create_connection((place.host, place.port), 10) as client:
+        client.sendall(head.encode() + body)
+        assert client.recv(1000).startswith(b"HTTP/1.1 400")
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+    assert process.wait(20) == 0
+
+
+def test_what_is_said_where_descriptors_run_out(
+    service: tuple[str, subprocess.Popen[str]],
+) -> None:
+    url, process = service
+    place = httpx.URL(url)
+    _, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    few = psutil.Process(process.pid).num_fds() + 4
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (few, most))
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(socket.create_connection((place.host, place.port), 10))
+        time.sleep(3)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (most, most))
+    until(lambda: answers(url), bool)
+    process.send_signal(signal.SIGTERM)
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert said.count("descriptors have run out") == 1
+    assert "Traceback" not in said
 
 
 def answers(url: str) -> bool:

@@ -10,6 +10,8 @@ import pytest
 from small_corpus import FAKE
 
 from rag_cluster import config, pipeline
+from rag_cluster.errors import CollectionError
+from rag_cluster.storage import Collection
 from serve.backend import in_process
 from serve.options import Options
 
@@ -45,6 +47,25 @@ def test_another_collection_at_the_path_is_taken_over(
     before, went, after = asyncio.run(titles())
     assert (before, went, after) == (["Cranes"], True, ["Tugs"])
     assert "version v000001 is served now, before it v000001" in caplog.text
+
+
+def test_documents_of_another_collection_are_not_shown(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    cranes, tugs = two
+    path = tmp_path / "served"
+    shutil.copytree(cranes, path)
+    theirs = Collection.open(tugs).documents(["doc_id"])["doc_id"][0].as_py()
+
+    async def ask() -> None:
+        backend, _ = await in_process(path, {})
+        assert await backend.retriever.document(theirs, None) is None
+        path.rename(tmp_path / "away")
+        shutil.copytree(tugs, path)
+        await backend.retriever.document(theirs, None)
+
+    with pytest.raises(CollectionError, match="holds another collection than the one"):
+        asyncio.run(ask())
 
 
 def test_a_collection_that_is_gone_is_refused_and_the_old_one_answers(

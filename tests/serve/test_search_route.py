@@ -101,6 +101,7 @@ def test_a_request_may_set_what_concerns_it_alone(client, option, check):
         ({"rerank": "x" * 1000}, "rerank", "not allowed by this service"),
         ({"channels": ["splade"]}, "channels", "but 'dense', 'bm25'"),
         ({"channels": []}, "channels", "at least 1"),
+        ({"deadline_ms": True}, "deadline_ms", "a number is asked for"),
         ({"query": "x" * 4001}, "query", "has 4,001 characters; the most is 4,000"),
         ({"query": " \n"}, "query", "query is empty"),
         ({"query": None}, "query", "valid string"),
