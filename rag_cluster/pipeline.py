@@ -59,10 +59,7 @@ def ingest(
     published version stays either way.
     """
     start = time.monotonic()
-    if isinstance(sources, str):  # each letter of it would be one
-        raise UsageError(f"sources are a list: [{sources!r}]")
-    if sync and not sources:
-        raise UsageError("a sync needs its sources: without any, all documents would go")
+    _check_sources(sources, sync=sync)
     place = check_place(path)
     before = current_version(place)
     listing = list_sources(sources, place, config, retry_failed=retry_failed)
@@ -101,6 +98,13 @@ def ingest(
         "skipped": skipped(listing),
         "seconds": round(time.monotonic() - start, 3),
     }
+
+
+def _check_sources(sources: Sequence[str], *, sync: bool) -> None:
+    if isinstance(sources, str):  # each letter of it would be one
+        raise UsageError(f"sources are a list: [{sources!r}]")
+    if sync and not sources:
+        raise UsageError("a sync needs its sources: without any, all documents would go")
 
 
 def _nothing_to_do(run: Run, done: dict[str, int] | None = None) -> dict[str, Any]:
